@@ -2,16 +2,23 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
 
 namespace mainstem {
 
-/// Lets `count` workers wait for each other, again and again: a short spin, then sleep.
+/// Lets `count` workers wait for each other, again and again: a short spin, then sleep. With more
+/// workers than processors it sleeps at once, since the one waited for may need the processor.
 class Barrier {
  public:
-  explicit Barrier(int count) : count_(count) {}
+  /// What wait() throws after abort(). A body lets it pass; ThreadPool::run swallows it.
+  struct Aborted : std::exception {
+    const char* what() const noexcept override { return "another worker failed"; }
+  };
+
+  explicit Barrier(int count);
   /// Returns when all workers have called it. Throws Aborted when abort() was called.
   void wait();
   /// Wakes everyone who waits or will wait; they leave by an exception.
@@ -19,8 +26,9 @@ class Barrier {
 
  private:
   const int count_;
-  std::atomic<int> arrived_{0};
-  std::atomic<uint32_t> phase_{0};
+  const bool spins_;
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<uint32_t> phase_{0};
   std::atomic<bool> aborted_{false};
 };
 
@@ -41,11 +49,15 @@ struct Worker {
   static Worker alone() { return {}; }
 };
 
-/// Threads this process may use: the smaller of its affinity mask and its cgroup quota.
+/// Threads this process may use: the smaller of its affinity mask and its cgroup quota (rounded
+/// up). The mask is read anew at each call, the quota once.
 int default_thread_count();
 
 /// Persistent workers, entered once per pass. Between runs they spin shortly, then sleep.
-/// Safe to use from several threads (runs are serialised) and after fork() in the child.
+/// Safe to use from several threads (runs are serialised) and after fork() in the child, where
+/// the workers are started anew. (A body that forks must not return in the child.) A run inside a
+/// body of another run is done by its caller alone, as with one thread. Workers compute in the
+/// caller's floating-point environment (rounding, flush to zero).
 class ThreadPool {
  public:
   ThreadPool();
@@ -53,10 +65,12 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Calls body once on each of `threads` workers (0 = default_thread_count()); the calling
+  /// Calls body once on each of `threads` workers (0 = default_thread_count(), at most
+  /// kMaxThreads; an Error beyond that or where the system starts no more); the calling
   /// thread is worker 0. Returns when all have returned. The first exception that leaves a body
   /// is thrown again here, after the others were released from their barrier. With one thread
   /// no lock or atomic is touched.
+  static constexpr int kMaxThreads = 1024;
   void run(int threads, const std::function<void(const Worker&)>& body);
 
   /// One pool for the whole process, started on first use.
