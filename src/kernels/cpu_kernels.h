@@ -32,6 +32,8 @@ enum class PackFormat : uint8_t {
   kQ8_0,   ///< per panel and 32 columns: 16 f16 scales, then 32 x 16 bytes interleaved
 };
 inline constexpr int kPanelRows = 16;
+/// Widest head that a rotary epilogue takes.
+inline constexpr int64_t kMaxRotaryHeadWidth = 512;
 
 struct WeightMatrix {
   PackFormat format = PackFormat::kPlain;
@@ -160,7 +162,9 @@ struct AttentionArgs {
   int64_t q_stride = 0;
   float* out = nullptr;              ///< [M, H*E]
   int64_t out_stride = 0;
-  std::byte* scratch = nullptr;      ///< attention_scratch_bytes() per worker
+  /// One memory for all workers of the run: attention_scratch_bytes(args, workers) bytes, 64-byte
+  /// aligned. Workers exchange partial results through it.
+  std::byte* scratch = nullptr;
 };
 
 // ---------------------------------------------------------------- the table
@@ -179,7 +183,9 @@ struct CpuKernels {
   void (*gemm)(const std::byte* packed, int64_t rows, int64_t columns, InputPrecision precision,
                std::span<const GemmPart> parts, std::byte* scratch, const Worker& worker);
 
-  size_t (*attention_scratch_bytes)(const AttentionArgs& args);
+  /// Depends on the ranges: long ones are cut among the workers when there are few rows.
+  size_t (*attention_scratch_bytes)(const AttentionArgs& args, int workers);
+  /// All workers of the run must call it (it may synchronise them).
   void (*attention)(const AttentionArgs& args, const Worker& worker);
 
   /// Row-wise functions; rows are shared among the workers. In-place is allowed.
