@@ -15,12 +15,21 @@ namespace tokenizer {
 class Pipeline;  // src/models/tokenizer/pipeline.h
 }
 
+/// What becomes of a byte that the vocabulary has no token for. Some vocabularies lack bytes that
+/// their training text never held (SmolLM2 has no token for 0x04 or 0xFF). An unknown token that
+/// the model itself names for this (model.unk_token in tokenizer.json) is used before either.
+enum class MissingByte {
+  kError,  ///< an Error that names the byte
+  kDrop,   ///< the byte is lost without a word, as in tokenizers and llama.cpp
+};
+
 struct EncodeOptions {
   /// Add the tokens that the model's files want around every text (BOS, EOS).
   bool add_special = true;
   /// Text such as "<|im_end|>" becomes its control token. If false it is ordinary text; added
   /// tokens that are not special still match.
   bool parse_special = true;
+  MissingByte missing_byte = MissingByte::kError;
 };
 
 /// What becomes of bytes that are not UTF-8: a model may end inside a character.
@@ -58,8 +67,7 @@ class Tokenizer {
   explicit Tokenizer(std::shared_ptr<const tokenizer::Pipeline> pipeline);
 
   /// Any bytes; those that are not UTF-8 become byte tokens. Linear in the length of the text up
-  /// to a logarithm. Error(kBadInput) if the vocabulary has no token for a byte of the text and
-  /// no unknown token either, naming the byte.
+  /// to a logarithm.
   std::vector<int64_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   /// Error(kUsage) for an id outside [0, vocab_size).

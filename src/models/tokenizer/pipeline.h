@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mainstem/tokenizer.h"
+#include "models/tokenizer/added_tokens.h"
+#include "models/tokenizer/model.h"
+#include "models/tokenizer/pretokenizer.h"
+#include "models/tokenizer/spec.h"
+#include "models/tokenizer/vocab.h"
+
+namespace mainstem::tokenizer {
+
+/// The steps of encoding, in order: added tokens in the text, normalisation, added tokens in the
+/// normalised text, pre-tokenizer, model; then what belongs around every text.
+class Pipeline {
+ public:
+  explicit Pipeline(TokenizerSpec spec);
+
+  std::vector<int64_t> encode(std::string_view text, const EncodeOptions& options) const;
+
+  const Vocab& vocab() const { return vocab_; }
+  bool is_special(int64_t id) const { return special_[static_cast<size_t>(id)]; }
+  std::optional<int64_t> find(std::string_view text) const;
+
+  std::optional<int64_t> bos_id, eos_id, unknown_id, padding_id;
+  std::vector<int64_t> end_ids, prefix_ids, suffix_ids;
+  std::vector<std::string> rules;
+
+ private:
+  struct Work;
+  void encode_segment(std::string_view text, const EncodeOptions& options, Work& work) const;
+
+  Vocab vocab_;
+  std::vector<bool> special_;
+  std::unique_ptr<const Model> model_;
+  PreTokenizer pretokenizer_;
+  Normalization normalization_;
+  AddedTokens added_, added_normalized_;
+};
+
+}  // namespace mainstem::tokenizer

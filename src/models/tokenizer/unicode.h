@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mainstem::tokenizer {
+
+constexpr uint32_t kCodePointCount = 0x110000;
+
+/// One code point at the start of a text, or one byte that begins none.
+struct DecodedCodePoint {
+  uint32_t code_point;  ///< U+FFFD where the byte is not UTF-8
+  uint32_t length;      ///< bytes taken, at least 1
+  bool valid;
+};
+
+/// `text` must not be empty. Surrogates, overlong forms and values above U+10FFFF are not UTF-8;
+/// every byte of such a sequence is taken alone.
+DecodedCodePoint decode_utf8(std::string_view text);
+
+void append_utf8(uint32_t code_point, std::string& out);
+
+/// How many bytes at the end of `text` may be the start of a character that is not yet complete
+/// (0 to 3).
+size_t incomplete_utf8_suffix(std::string_view text);
+
+/// Each maximal broken sequence becomes one U+FFFD (Unicode 16, section 3.9, table 3-8).
+std::string replace_invalid_utf8(std::string_view text);
+
+/// General categories of Unicode 16, in the order of tools/make_unicode_tables.py.
+enum class Category : uint8_t {
+  kCc, kCf, kCn, kCo, kCs, kLl, kLm, kLo, kLt, kLu, kMc, kMe, kMn, kNd, kNl, kNo,
+  kPc, kPd, kPe, kPf, kPi, kPo, kPs, kSc, kSk, kSm, kSo, kZl, kZp, kZs,
+};  // clang-format keeps this list as it is
+constexpr int kCategoryCount = 30;
+
+/// Half-open.
+struct CodePointRange {
+  uint32_t begin, end;
+  friend bool operator==(const CodePointRange&, const CodePointRange&) = default;
+};
+
+/// A set of code points: sorted ranges that neither touch nor overlap.
+class CodePointSet {
+ public:
+  CodePointSet() = default;
+  static CodePointSet single(uint32_t code_point);
+  static CodePointSet range(uint32_t first, uint32_t last);
+  /// Bit i of the mask chooses category i.
+  static CodePointSet categories(uint32_t mask);
+  /// \s: the property White_Space.
+  static CodePointSet white_space();
+  /// \w as Oniguruma has it in tokenizers 0.23.3.
+  static CodePointSet word();
+
+  void add(const CodePointSet& other);
+  CodePointSet complement() const;
+  bool contains(uint32_t code_point) const;
+  const std::vector<CodePointRange>& ranges() const { return ranges_; }
+  friend bool operator==(const CodePointSet&, const CodePointSet&) = default;
+
+ private:
+  std::vector<CodePointRange> ranges_;
+};
+
+/// The mask for `\p{name}`: a major class ("L"), a category ("Lu"); 0 if there is none such.
+uint32_t category_mask(std::string_view name);
+
+}  // namespace mainstem::tokenizer

@@ -1,0 +1,88 @@
+#include "models/tokenizer/vocab.h"
+
+#include <bit>
+#include <functional>
+
+#include "mainstem/error.h"
+
+namespace mainstem::tokenizer {
+namespace {
+
+/// Far above any vocabulary in use (Gemma's has 262144).
+constexpr size_t kMaxTokens = size_t{1} << 23;
+
+}  // namespace
+
+bool append_token_bytes(std::string_view text, std::string& out) {
+  const size_t before = out.size();
+  for (size_t at = 0; at < text.size();) {
+    const DecodedCodePoint next = decode_utf8(text.substr(at));
+    const std::optional<uint8_t> byte = byte_of_character(next.code_point);
+    if (!byte) {
+      out.resize(before);
+      return false;
+    }
+    out.push_back(static_cast<char>(*byte));
+    at += next.length;
+  }
+  return true;
+}
+
+Vocab::Vocab(std::span<const TokenSpec> tokens) {
+  if (tokens.empty() || tokens.size() > kMaxTokens) {
+    throw bad_input("vocabulary", "from 1 to " + std::to_string(kMaxTokens) + " tokens",
+                    std::to_string(tokens.size()));
+  }
+  size_t total_bytes = 0;
+  for (const TokenSpec& token : tokens) total_bytes += token.text.size();
+  if (total_bytes > std::numeric_limits<uint32_t>::max()) {
+    throw bad_input("vocabulary", "less than 4 GB of text", std::to_string(total_bytes) + " bytes");
+  }
+  arena_.reserve(total_bytes);
+  ends_.reserve(tokens.size() + 1);
+  kinds_.reserve(tokens.size());
+  ends_.push_back(0);
+  std::vector<bool> translated(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const TokenSpec& token = tokens[i];
+    translated[i] = token.kind == TokenKind::kNormal && append_token_bytes(token.text, arena_);
+    if (!translated[i] && token.kind != TokenKind::kAbsent) arena_ += token.text;
+    ends_.push_back(static_cast<uint32_t>(arena_.size()));
+    kinds_.push_back(token.kind);
+  }
+
+  slots_.assign(std::bit_ceil(tokens.size() * 2), -1);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (translated[i]) insert(static_cast<int32_t>(i), true);
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (!translated[i]) insert(static_cast<int32_t>(i), false);
+  }
+}
+
+void Vocab::insert(int32_t id, bool replace) {
+  const std::string_view text = bytes(id);
+  if (text.empty()) return;
+  const size_t mask = slots_.size() - 1;
+  size_t slot = std::hash<std::string_view>{}(text)&mask;
+  while (slots_[slot] >= 0) {
+    if (bytes(slots_[slot]) == text) {
+      if (replace) slots_[slot] = id;
+      return;
+    }
+    slot = (slot + 1) & mask;
+  }
+  slots_[slot] = id;
+}
+
+int32_t Vocab::find(std::string_view text) const {
+  const size_t mask = slots_.size() - 1;
+  size_t slot = std::hash<std::string_view>{}(text)&mask;
+  while (slots_[slot] >= 0) {
+    if (bytes(slots_[slot]) == text) return slots_[slot];
+    slot = (slot + 1) & mask;
+  }
+  return -1;
+}
+
+}  // namespace mainstem::tokenizer
