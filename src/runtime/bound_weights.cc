@@ -1,0 +1,153 @@
+#include "runtime/bound_weights.h"
+
+#include <set>
+
+#include "mainstem/error.h"
+
+namespace mainstem {
+namespace {
+
+/// A float copy [out, in] of a tensor that lies [in, out].
+Tensor transposed_copy(const TensorView& tensor) {
+  const int64_t in = tensor.rows();
+  const int64_t out = tensor.columns();
+  const bool wide = tensor.dtype() == DType::kF64;
+  Tensor copy(wide ? DType::kF64 : DType::kF32, {out, in});
+  const auto fill = [&]<typename T>(T* target) {
+    std::vector<T> row(static_cast<size_t>(out));
+    for (int64_t i = 0; i < in; ++i) {
+      read_row(tensor, i, row.data());
+      for (int64_t n = 0; n < out; ++n) target[n * in + i] = row[static_cast<size_t>(n)];
+    }
+  };
+  if (wide) {
+    fill(copy.data<double>());
+  } else {
+    fill(copy.data<float>());
+  }
+  return copy;
+}
+
+void check_shape(const WeightInfo& info, const WeightSource& source) {
+  const TensorView& tensor = source.tensor;
+  int64_t rows = 1;
+  int64_t columns = info.shape.back();
+  if (info.kind != WeightKind::kVector) {
+    rows = info.shape[0];
+  } else {
+    for (int64_t dim : info.shape) rows *= dim;
+    columns = rows;
+    rows = 1;
+  }
+  const auto fail = [&](const std::string& got) {
+    throw bad_input("shape of weight", to_string(info.shape), got).in(info.name);
+  };
+  if (!mainstem::info(tensor.dtype()).is_float && !mainstem::info(tensor.dtype()).is_quantised) {
+    throw bad_input("type of weight", "a floating-point or quantised type",
+                    std::string(name(tensor.dtype())))
+        .in(info.name);
+  }
+  if (info.kind == WeightKind::kVector) {
+    if (tensor.count() != columns) fail(to_string(tensor.shape()));
+    return;
+  }
+  const int64_t have_rows = source.transposed ? tensor.columns() : tensor.rows();
+  const int64_t have_columns = source.transposed ? tensor.rows() : tensor.columns();
+  if (have_rows != rows || have_columns != columns) fail(to_string(tensor.shape()));
+  if (!source.row_order.empty() && static_cast<int64_t>(source.row_order.size()) != rows) {
+    throw internal_error("row order of " + info.name + " has the wrong length");
+  }
+}
+
+}  // namespace
+
+BoundWeights::BoundWeights(const Program& program, const WeightSources& sources) {
+  std::string missing;
+  int missing_count = 0;
+  for (const WeightInfo& info : program.weights) {
+    if (sources.contains(info.name)) continue;
+    if (++missing_count <= 8) missing += (missing.empty() ? "" : ", ") + info.name;
+  }
+  if (missing_count > 8) missing += " and " + std::to_string(missing_count - 8) + " more";
+  if (missing_count > 0) throw bad_input("weights that the model needs", "all of them", "no " + missing);
+
+  entries_.resize(program.weights.size());
+  for (size_t i = 0; i < program.weights.size(); ++i) {
+    const WeightInfo& info = program.weights[i];
+    const WeightSource& source = sources.at(info.name);
+    check_shape(info, source);
+    Entry& entry = entries_[i];
+    entry.tensor = source.tensor;
+    entry.row_order = source.row_order;
+    entry.keep_alive = source.keep_alive;
+    if (source.transposed) {
+      auto copy = std::make_shared<Tensor>(transposed_copy(source.tensor));
+      entry.tensor = copy->view();
+      entry.keep_alive = copy;
+    }
+    if (info.kind != WeightKind::kVector) continue;
+    entry.f64 = to_f64(entry.tensor);
+    if (!entry.row_order.empty()) {
+      std::vector<double> ordered(entry.f64.size());
+      for (size_t n = 0; n < ordered.size(); ++n) {
+        ordered[n] = entry.f64[static_cast<size_t>(entry.row_order[n])];
+      }
+      entry.f64 = std::move(ordered);
+    }
+    entry.f32.assign(entry.f64.begin(), entry.f64.end());
+  }
+}
+
+void BoundWeights::pack(const Program& program, int threads) {
+  if (packed_) return;
+  std::set<WeightId> wanted;
+  for (const Step& step : program.steps) {
+    if (step.op == Op::kLinear) wanted.insert(step.weights[0]);
+  }
+  struct Job {
+    Entry* entry;
+    kernels::PackFormat format;
+  };
+  std::vector<Job> jobs;
+  for (WeightId id : wanted) {
+    Entry& entry = entries_[static_cast<size_t>(id)];
+    const kernels::PackFormat format = kernels::pack_format_for(entry.tensor.dtype());
+    const size_t bytes =
+        kernels::packed_bytes(format, entry.tensor.rows(), entry.tensor.columns());
+    if (bytes > 0) entry.packed_bytes = AlignedBuffer(bytes);
+    jobs.push_back({&entry, format});
+  }
+  ThreadPool::shared().run(threads, [&](const Worker& worker) {
+    for (const Job& job : jobs) {
+      const kernels::WeightMatrix matrix =
+          kernels::pack_weights(job.entry->tensor, job.format, job.entry->row_order,
+                                job.entry->packed_bytes.data(), worker);
+      if (worker.index == 0) job.entry->matrix = matrix;
+    }
+  });
+  packed_ = true;
+}
+
+void BoundWeights::read_weight_row(WeightId id, int64_t row, float* out) const {
+  const Entry& entry = at(id);
+  read_row(entry.tensor, entry.row_order.empty() ? row : entry.row_order[static_cast<size_t>(row)],
+           out);
+}
+
+void BoundWeights::read_weight_row(WeightId id, int64_t row, double* out) const {
+  const Entry& entry = at(id);
+  const int64_t source_row =
+      entry.row_order.empty() ? row : entry.row_order[static_cast<size_t>(row)];
+  if (!info(entry.tensor.dtype()).is_quantised) return read_row(entry.tensor, source_row, out);
+  std::vector<float> values(static_cast<size_t>(entry.tensor.columns()));
+  read_row(entry.tensor, source_row, values.data());
+  for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<double>(values[i]);
+}
+
+int64_t BoundWeights::stored_bytes() const {
+  int64_t total = 0;
+  for (const Entry& entry : entries_) total += entry.tensor.bytes();
+  return total;
+}
+
+}  // namespace mainstem

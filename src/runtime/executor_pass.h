@@ -1,0 +1,92 @@
+#pragma once
+
+#include "runtime/executor.h"
+
+namespace mainstem {
+
+/// One pass of an executor: everything that depends on the rows at hand.
+template <typename T>
+class Executor<T>::Pass {
+ public:
+  Pass(Executor& executor, std::span<const PassSequence<T>> sequences, const PassRows<T>& rows,
+       const TraceSink& sink, int threads);
+
+  void run();
+  T* value(ValueId id) const;
+
+ private:
+  // A product with its pointers filled in.
+  struct Launch {
+    kernels::NormPrologue norm;
+    kernels::GemmInput input;
+    std::vector<kernels::GemmPart> parts;
+    std::vector<std::vector<kernels::EpilogueOp>> epilogues;
+    bool private_input = false;  // few rows: every worker packs for itself
+  };
+  struct RotaryAngles {
+    RotarySpec spec;
+    Rows rows;
+    std::vector<T> cosine, sine;
+    kernels::RotaryTable table;
+  };
+  // Attention of one step: its stores, its key ranges, its cache pointers.
+  struct AttentionJob {
+    std::vector<int64_t> begin, end;
+    std::vector<kernels::KeyRange> ranges;
+    std::vector<T*> key_rows, value_rows;
+    std::vector<kernels::AttentionSequence> fast;
+    std::vector<reference::AttentionSequence<T>> plain;
+    std::vector<T> scores, pattern;
+    std::vector<float> slopes;
+    bool use_fast = false;
+  };
+
+  // executor_prepare.cc
+  void prepare();
+  void prepare_rotary();
+  void prepare_attention(StepId id);
+  void prepare_product(const PlanNode& node, Launch& launch);
+  void add_epilogue(const GemmPartPlan& plan, kernels::GemmPart& part,
+                    std::vector<kernels::EpilogueOp>& ops);
+  void size_scratch();
+  const RotaryAngles& angles(const RotarySpec& spec, Rows rows) const;
+  kernels::AttentionArgs fast_attention_args(StepId id) const;
+
+  // executor_steps.cc
+  void run_node(size_t number, const Worker& worker);
+  void run_product(const Launch& launch, const Worker& worker);
+  void run_step(const PlanNode& node, const Worker& worker);
+  void run_embedding(const Step& step, const Worker& worker);
+  void run_norm(const Step& step, const Worker& worker);
+  void run_linear(const Step& step, const Worker& worker);
+  void run_elementwise(const Step& step, const Worker& worker);
+  void run_rotary(const Step& step, const Worker& worker);
+  void run_attention(const PlanNode& node, const Worker& worker);
+  void run_custom(const Step& step, const Worker& worker);
+
+  // executor_trace.cc
+  void deliver(const PlanNode& node);
+  Shape shape_of(const Value& value) const;
+  void deliver_cache(const SiteId& site, const Step& step, bool keys);
+
+  const Program& program() const { return executor_.program_; }
+  const Step& step(StepId id) const { return executor_.program_.step(id); }
+  int64_t row_count(ValueId id) const { return rows_.count(program().value(id).rows); }
+  std::byte* worker_scratch(const Worker& worker) const {
+    return executor_.scratch_.data() + static_cast<size_t>(worker.index) * scratch_stride_;
+  }
+
+  Executor& executor_;
+  std::span<const PassSequence<T>> sequences_;
+  const PassRows<T>& rows_;
+  const TraceSink& sink_;
+  const int threads_;
+  bool wants_anything_ = false;
+  std::vector<Launch> launches_;  // by node
+  std::vector<RotaryAngles> angles_;
+  std::map<StepId, AttentionJob> attention_;
+  size_t scratch_stride_ = 0;
+  size_t packed_stride_ = 0;
+};
+
+}  // namespace mainstem

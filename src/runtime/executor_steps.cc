@@ -1,0 +1,313 @@
+// How each kind of step runs, on the plain or on the fast kernels.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "mainstem/error.h"
+#include "runtime/executor_pass.h"
+
+namespace mainstem {
+
+template <typename T>
+void Executor<T>::Pass::run_node(size_t number, const Worker& worker) {
+  const PlanNode& node = executor_.plan_.nodes[number];
+  if (node.is_gemm) {
+    run_product(launches_[number], worker);
+  } else {
+    run_step(node, worker);
+  }
+}
+
+template <typename T>
+void Executor<T>::Pass::run_product(const Launch& launch, const Worker& worker) {
+  if constexpr (std::is_same_v<T, float>) {
+    const kernels::CpuKernels& table = *executor_.options_.kernels;
+    const auto precision = executor_.options_.precision;
+    std::byte* packed = executor_.packed_.data();
+    if (launch.private_input) {
+      packed += static_cast<size_t>(worker.index) * packed_stride_;
+      table.pack_input(launch.input, precision, packed, Worker::alone());
+    } else {
+      table.pack_input(launch.input, precision, packed, worker);
+      worker.sync();
+    }
+    table.gemm(packed, launch.input.rows, launch.input.columns, precision, launch.parts,
+               worker_scratch(worker), worker);
+  }
+}
+
+template <typename T>
+void Executor<T>::Pass::run_step(const PlanNode& node, const Worker& worker) {
+  const Step& each = step(node.step);
+  switch (each.op) {
+    case Op::kTokens:
+      return;
+    case Op::kInput:
+    case Op::kEmbedTokens:
+    case Op::kEmbedPositions:
+    case Op::kSinusoid:
+    case Op::kEmbedTypes:
+      return run_embedding(each, worker);
+    case Op::kAdd:
+    case Op::kScale:
+    case Op::kSoftCap:
+    case Op::kActivation:
+    case Op::kMultiply:
+      return run_elementwise(each, worker);
+    case Op::kNorm:
+      return run_norm(each, worker);
+    case Op::kLinear:
+      return run_linear(each, worker);
+    case Op::kRotary:
+      return run_rotary(each, worker);
+    case Op::kAttention:
+      return run_attention(node, worker);
+    case Op::kSelectRows: {
+      const int64_t width = program().value(each.output).width;
+      const auto wanted = rows_.head_rows();
+      const auto [begin, end] = worker.slice(static_cast<int64_t>(wanted.size()));
+      for (int64_t m = begin; m < end; ++m) {
+        std::copy_n(value(each.inputs[0]) + wanted[static_cast<size_t>(m)] * width, width,
+                    value(each.output) + m * width);
+      }
+      return;
+    }
+    case Op::kCustom:
+      return run_custom(each, worker);
+  }
+}
+
+template <typename T>
+void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
+  const Value& output = program().value(each.output);
+  T* y = value(each.output);
+  const auto positions = rows_.positions(output.rows);
+  const auto [begin, end] = worker.slice(rows_.count(output.rows));
+  if (each.op == Op::kInput) {
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      const int64_t first = rows_.begin(output.rows, i);
+      for (int64_t m = std::max(begin, first);
+           m < std::min(end, first + rows_.count(output.rows, i)); ++m) {
+        std::copy_n(sequences_[i].input.data() + (m - first) * output.width, output.width,
+                    y + m * output.width);
+      }
+    }
+    return;
+  }
+  const auto& params = std::get<EmbedParams>(each.params);
+  const auto ids = rows_.ids(output.rows);
+  const auto types = rows_.token_types();
+  const auto half = output.width / 2;
+  for (int64_t m = begin; m < end; ++m) {
+    const auto row = static_cast<size_t>(m);
+    T* out = y + m * output.width;
+    if (each.op == Op::kSinusoid) {
+      for (int64_t d = 0; d < output.width; ++d) {
+        const bool halves = params.kind == PositionKind::kSinusoidalHalves;
+        // In halves an odd width gives the sines the extra channel.
+        const int64_t sines = output.width - half;
+        const int64_t i = halves ? (d < sines ? d : d - sines) : d / 2;
+        const bool is_sine = halves ? d < sines : d % 2 == 0;
+        const double angle =
+            static_cast<double>(positions[row]) /
+            std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(output.width));
+        out[d] = static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
+      }
+    } else if (each.op == Op::kEmbedPositions) {
+      executor_.weights_.read_weight_row(each.weights[0], positions[row] + params.offset, out);
+    } else if (each.op == Op::kEmbedTypes) {
+      const int64_t type = output.rows == Rows::kMain ? types[row] : 0;
+      executor_.weights_.read_weight_row(each.weights[0], type, out);
+    } else {
+      executor_.weights_.read_weight_row(each.weights[0], ids[row], out);
+    }
+  }
+}
+
+template <typename T>
+void Executor<T>::Pass::run_norm(const Step& each, const Worker& worker) {
+  const auto& params = std::get<NormParams>(each.params);
+  const int64_t width = program().value(each.output).width;
+  const int64_t rows = row_count(each.output);
+  const T* weight = executor_.weights_.template vector<T>(each.weights[0]);
+  const T* bias = executor_.weights_.template vector<T>(each.weights[1]);
+  if constexpr (std::is_same_v<T, float>) {
+    // Groups that share a weight are rows of their own; a weight per group is rare.
+    if (executor_.options_.kernels != nullptr && !params.weight_per_group) {
+      const kernels::NormPrologue norm{
+          .layer_norm = params.norm.kind == NormKind::kLayer,
+          .eps = static_cast<float>(params.norm.eps),
+          .weight_offset = static_cast<float>(params.norm.weight_offset),
+          .weight = weight,
+          .bias = bias};
+      const kernels::GemmInput input{.x = value(each.inputs[0]),
+                                     .stride = params.group,
+                                     .rows = rows * (width / params.group),
+                                     .columns = params.group,
+                                     .norm = &norm};
+      return executor_.options_.kernels->norm(input, value(each.output), params.group, worker);
+    }
+  }
+  reference::norm<T>(value(each.inputs[0]), rows, width,
+                     {.layer_norm = params.norm.kind == NormKind::kLayer,
+                      .eps = params.norm.eps,
+                      .weight_offset = params.norm.weight_offset,
+                      .group = params.group,
+                      .weight_per_group = params.weight_per_group},
+                     weight, bias, value(each.output), worker);
+}
+
+template <typename T>
+void Executor<T>::Pass::run_linear(const Step& each, const Worker& worker) {
+  const Value& input = program().value(each.inputs[0]);
+  const Value& output = program().value(each.output);
+  const reference::RowReader<T> reader = [&](int64_t row, T* out) {
+    executor_.weights_.read_weight_row(each.weights[0], row, out);
+  };
+  reference::linear<T>(value(each.inputs[0]), rows_.count(input.rows), input.width, reader,
+                       output.width, executor_.weights_.template vector<T>(each.weights[1]),
+                       value(each.output), reinterpret_cast<T*>(worker_scratch(worker)), worker);
+}
+
+template <typename T>
+void Executor<T>::Pass::run_elementwise(const Step& each, const Worker& worker) {
+  const int64_t count = row_count(each.output) * program().value(each.output).width;
+  T* y = value(each.output);
+  const T* a = value(each.inputs[0]);
+  if constexpr (std::is_same_v<T, float>) {
+    if (const kernels::CpuKernels* table = executor_.options_.kernels) {
+      switch (each.op) {
+        case Op::kActivation:
+          return table->activation(std::get<ActivationParams>(each.params).activation, a, y, count,
+                                   worker);
+        case Op::kMultiply:
+          return table->multiply(a, value(each.inputs[1]), y, count, worker);
+        case Op::kScale:
+          return table->scale(static_cast<float>(std::get<ScaleParams>(each.params).factor), a, y,
+                              count, worker);
+        default:
+          break;  // the plain loops below
+      }
+    }
+  }
+  const auto [begin, end] = worker.slice(count, 64);
+  switch (each.op) {
+    case Op::kActivation:
+      return reference::activation<T>(std::get<ActivationParams>(each.params).activation, a, y,
+                                      count, worker);
+    case Op::kMultiply: {
+      const T* b = value(each.inputs[1]);
+      for (int64_t i = begin; i < end; ++i) y[i] = a[i] * b[i];
+      return;
+    }
+    case Op::kScale: {
+      const T factor = static_cast<T>(std::get<ScaleParams>(each.params).factor);
+      for (int64_t i = begin; i < end; ++i) y[i] = a[i] * factor;
+      return;
+    }
+    case Op::kSoftCap: {
+      const double cap = std::get<ScaleParams>(each.params).factor;
+      for (int64_t i = begin; i < end; ++i) {
+        y[i] = static_cast<T>(cap * std::tanh(static_cast<double>(a[i]) / cap));
+      }
+      return;
+    }
+    default:  // kAdd
+      std::copy(a + begin, a + end, y + begin);
+      for (size_t term = 1; term < each.inputs.size(); ++term) {
+        const T* b = value(each.inputs[term]);
+        for (int64_t i = begin; i < end; ++i) y[i] += b[i];
+      }
+  }
+}
+
+template <typename T>
+void Executor<T>::Pass::run_rotary(const Step& each, const Worker& worker) {
+  const auto& params = std::get<RotaryParams>(each.params);
+  const Rows rows = program().value(each.output).rows;
+  const RotaryAngles& a = angles(params.rotary, rows);
+  const int64_t stride = params.heads * params.head_width;
+  if constexpr (std::is_same_v<T, float>) {
+    if (const kernels::CpuKernels* table = executor_.options_.kernels) {
+      return table->rotary(a.table, rows_.count(rows), params.heads, params.head_width,
+                           value(each.inputs[0]), stride, value(each.output), stride, worker);
+    }
+  }
+  reference::rotary<T>(a.cosine.data(), a.sine.data(), params.rotary.width,
+                       params.rotary.pairing == RotaryPairing::kInterleaved, rows_.count(rows),
+                       params.heads, params.head_width, value(each.inputs[0]), value(each.output),
+                       worker);
+}
+
+template <typename T>
+void Executor<T>::Pass::run_attention(const PlanNode& node, const Worker& worker) {
+  const Step& each = step(node.step);
+  const auto& params = std::get<AttentionParams>(each.params);
+  const AttentionJob& job = attention_.at(node.step);
+
+  if (node.copy_keys || node.copy_values) {
+    const int64_t width = params.head_width;
+    const auto [begin, end] = worker.slice(static_cast<int64_t>(job.key_rows.size()));
+    for (int64_t m = begin; m < end; ++m) {
+      for (int64_t g = 0; g < params.kv_heads; ++g) {
+        for (int64_t e = 0; e < width; ++e) {
+          const int64_t from = (m * params.kv_heads + g) * width + e;
+          const auto row = static_cast<size_t>(m);
+          if (node.copy_keys) {
+            job.key_rows[row][(g * width + e) * 16] = value(each.inputs[1])[from];
+          }
+          if (node.copy_values) {
+            job.value_rows[row][g * width * 16 + e] = value(each.inputs[2])[from];
+          }
+        }
+      }
+    }
+    worker.sync();
+  }
+
+  if constexpr (std::is_same_v<T, float>) {
+    if (job.use_fast) {
+      return executor_.options_.kernels->attention(fast_attention_args(node.step), worker);
+    }
+  }
+  reference::attention<T>({.heads = params.heads,
+                           .kv_heads = params.kv_heads,
+                           .head_width = params.head_width,
+                           .scale = params.scale,
+                           .soft_cap = params.soft_cap,
+                           .alibi_slopes = params.alibi_slopes,
+                           .modulo_kv_map = params.modulo_kv_map},
+                          std::span<const reference::AttentionSequence<T>>(job.plain),
+                          job.begin.data(), job.end.data(), value(each.inputs[0]),
+                          value(each.output), reinterpret_cast<double*>(worker_scratch(worker)),
+                          worker);
+}
+
+template <typename T>
+void Executor<T>::Pass::run_custom(const Step& each, const Worker& worker) {
+  const auto& params = std::get<CustomParams>(each.params);
+  const Value& output = program().value(each.output);
+  std::vector<std::vector<double>> rows(each.inputs.size());
+  std::vector<std::span<const double>> spans(each.inputs.size());
+  std::vector<double> out(static_cast<size_t>(output.width));
+  const auto positions = rows_.positions(output.rows == Rows::kHead ? Rows::kMain : output.rows);
+  const auto [begin, end] = worker.slice(rows_.count(output.rows));
+  for (int64_t m = begin; m < end; ++m) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t width = program().value(each.inputs[i]).width;
+      const T* x = value(each.inputs[i]) + m * width;
+      rows[i].assign(x, x + width);
+      spans[i] = rows[i];
+    }
+    const int64_t main = output.rows == Rows::kHead ? rows_.head_rows()[static_cast<size_t>(m)] : m;
+    params.apply(spans, out, positions[static_cast<size_t>(main)]);
+    std::transform(out.begin(), out.end(), value(each.output) + m * output.width,
+                   [](double v) { return static_cast<T>(v); });
+  }
+}
+
+template class Executor<float>::Pass;
+template class Executor<double>::Pass;
+
+}  // namespace mainstem

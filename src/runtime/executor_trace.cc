@@ -1,0 +1,84 @@
+// Wanted values, handed out in their [B,T,…] shapes.
+
+#include "mainstem/error.h"
+#include "runtime/executor_pass.h"
+
+namespace mainstem {
+namespace {
+
+template <typename T>
+constexpr DType kDTypeOf = std::is_same_v<T, float> ? DType::kF32 : DType::kF64;
+
+}  // namespace
+
+template <typename T>
+Shape Executor<T>::Pass::shape_of(const Value& value) const {
+  const Step& producer = step(value.producer);
+  Shape shape;
+  for (const Dim& dim : value.dims) {
+    if (dim.size >= 0) {
+      shape.push_back(dim.size);
+    } else if (dim.letter == 'B') {
+      shape.push_back(static_cast<int64_t>(sequences_.size()));
+    } else if (dim.letter == 'T') {
+      shape.push_back(rows_.count(value.rows, 0));
+    } else {
+      shape.push_back(rows_.key_count(std::get<AttentionParams>(producer.params),
+                                      program().value(producer.output).rows, 0));
+    }
+  }
+  return shape;
+}
+
+template <typename T>
+void Executor<T>::Pass::deliver_cache(const SiteId& site, const Step& attention, bool keys) {
+  const auto& params = std::get<AttentionParams>(attention.params);
+  const auto id = program().value(attention.output).producer;
+  const auto store = static_cast<size_t>(executor_.store_of_step_[static_cast<size_t>(id)]);
+  const int64_t count = rows_.key_count(params, Rows::kMain, 0);
+  Tensor out(kDTypeOf<T>, {static_cast<int64_t>(sequences_.size()), count, params.kv_heads,
+                           params.head_width});
+  T* target = out.template data<T>();
+  for (const PassSequence<T>& sequence : sequences_) {
+    const KvStore<T>& kv = sequence.state->stores[store];
+    for (int64_t s = 0; s < count; ++s) {
+      for (int64_t g = 0; g < params.kv_heads; ++g) {
+        for (int64_t e = 0; e < params.head_width; ++e) {
+          *target++ = keys ? kv.keys()[kv.layout().key(s, g, e)]
+                           : kv.values()[kv.layout().value(s, g, e)];
+        }
+      }
+    }
+  }
+  sink_({site, out.view()});
+}
+
+template <typename T>
+void Executor<T>::Pass::deliver(const PlanNode& node) {
+  if (!sink_) return;
+  for (size_t index : node.deliver) {
+    const NamedValue& named = program().sites[index];
+    const Value& each = program().value(named.value);
+    const Step& producer = step(each.producer);
+    if (producer.op == Op::kTokens) {
+      sink_({named.site,
+             TensorView(DType::kI64, shape_of(each), rows_.ids(each.rows).data())});
+    } else if (named.value == producer.scores || named.value == producer.pattern) {
+      const AttentionJob& job = attention_.at(each.producer);
+      const auto& data = named.value == producer.scores ? job.scores : job.pattern;
+      sink_({named.site, TensorView(kDTypeOf<T>, shape_of(each), data.data())});
+    } else if (named.value == producer.cached_keys || named.value == producer.cached_values) {
+      if (rows_.continues()) {
+        deliver_cache(named.site, producer, named.value == producer.cached_keys);
+      }
+    } else {
+      sink_({named.site,
+             TensorView(kDTypeOf<T>, shape_of(each), value(named.value))});
+    }
+  }
+}
+
+template class Executor<float>::Pass;
+template class Executor<double>::Pass;
+
+}  // namespace mainstem

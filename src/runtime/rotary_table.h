@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mainstem/spec.h"
+
+namespace mainstem {
+
+/// Angle per position of each of the width/2 pairs, and what cosine and sine are multiplied by.
+struct RotaryFrequencies {
+  std::vector<double> frequency;
+  double attention_factor = 1;
+};
+
+/// `longest` is the longest position so far plus one; only dynamic scaling and longrope read it.
+/// Formulas: transformers 5.24 modeling_rope_utils.
+RotaryFrequencies rotary_frequencies(const RotarySpec& spec, int64_t longest);
+
+}  // namespace mainstem

@@ -1,0 +1,221 @@
+#include "mainstem/session.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "mainstem/error.h"
+#include "runtime/executor.h"
+
+namespace mainstem {
+
+struct BoundProgram::Impl {
+  Impl(const Program& program, const WeightSources& sources) : weights(program, sources) {}
+  BoundWeights weights;
+  std::mutex packing;
+};
+
+BoundProgram::BoundProgram(Program program, const WeightSources& sources)
+    : program_(std::move(program)), impl_(std::make_unique<Impl>(program_, sources)) {}
+BoundProgram::~BoundProgram() = default;
+
+int64_t BoundProgram::weight_bytes() const { return impl_->weights.stored_bytes(); }
+
+namespace {
+
+std::vector<bool> wanted_values(const Program& program, const std::vector<SiteId>& sites) {
+  std::vector<bool> wanted(program.values.size());
+  for (const SiteId& site : sites) {
+    const auto value = program.find_value(site);
+    if (!value) throw usage_error("site", "one that this model has", to_string(site));
+    wanted[static_cast<size_t>(*value)] = true;
+  }
+  return wanted;
+}
+
+/// The sequences and executors of one element type.
+template <typename T>
+class Engine {
+ public:
+  Engine(const BoundProgram& bound, const BoundWeights& weights, const SessionOptions& options)
+      : program_(bound.program()) {
+    ExecutorOptions executor;
+    PlanOptions plan{.wanted = wanted_values(program_, options.sites)};
+    if constexpr (std::is_same_v<T, float>) {
+      if (options.compute != Compute::kF32Reference) {
+        executor.kernels = &kernels::cpu_kernels();
+        plan.fuse = true;
+      }
+      if (options.compute == Compute::kFast) {
+        executor.precision = kernels::InputPrecision::kInt8;
+      }
+    }
+    full_ = std::make_unique<Executor<T>>(program_, weights, make_plan(program_, plan), executor);
+    if (!program_.spec.encoder) return;
+    plan.skip_encoder = true;
+    decode_ = std::make_unique<Executor<T>>(program_, weights, make_plan(program_, plan), executor);
+  }
+
+  int64_t add() {
+    states_.push_back(full_->new_state());
+    return static_cast<int64_t>(states_.size()) - 1;
+  }
+  SequenceState<T>& state(int64_t sequence) {
+    if (sequence < 0 || sequence >= static_cast<int64_t>(states_.size())) {
+      throw usage_error("sequence", "one that add_sequence() returned", std::to_string(sequence));
+    }
+    return states_[static_cast<size_t>(sequence)];
+  }
+  void reset(int64_t sequence) { state(sequence) = full_->new_state(); }
+
+  std::span<const T> run(std::span<const SequenceInput> inputs, LogitRows rows,
+                         const TraceSink& sink, int threads) {
+    std::vector<PassSequence<T>> pass(inputs.size());
+    std::vector<std::vector<T>> rows_in(inputs.size());
+    bool encodes = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const SequenceInput& input = inputs[i];
+      for (size_t j = 0; j < i; ++j) {
+        if (inputs[j].sequence == input.sequence) {
+          throw usage_error("pass", "each sequence once", std::to_string(input.sequence));
+        }
+      }
+      rows_in[i].assign(input.input.begin(), input.input.end());
+      pass[i] = {.state = &state(input.sequence),
+                 .tokens = input.tokens,
+                 .encoder_tokens = input.encoder_tokens,
+                 .token_types = input.token_types,
+                 .positions = input.positions,
+                 .padding = input.left_padding,
+                 .encoder_padding = input.encoder_left_padding,
+                 .input = rows_in[i]};
+      encodes |= !input.encoder_tokens.empty();
+      check_encoder(input, *pass[i].state);
+    }
+    Executor<T>& executor = decode_ && !encodes ? *decode_ : *full_;
+    return executor.run(pass, rows, sink, threads);
+  }
+
+ private:
+  void check_encoder(const SequenceInput& input, const SequenceState<T>& state) const {
+    if (!program_.spec.encoder) {
+      if (!input.encoder_tokens.empty()) {
+        throw usage_error("encoder tokens", "none (the model has no encoder)", "some");
+      }
+    } else if (input.encoder_tokens.empty() && state.encoder_length == 0) {
+      throw usage_error("encoder tokens", "some in the first pass of a sequence", "none");
+    }
+  }
+
+  const Program& program_;
+  std::unique_ptr<Executor<T>> full_, decode_;
+  std::vector<SequenceState<T>> states_;
+};
+
+}  // namespace
+
+struct Session::Impl {
+  Impl(std::shared_ptr<const BoundProgram> program, const BoundWeights& weights,
+       SessionOptions session_options)
+      : bound(std::move(program)), options(std::move(session_options)) {
+    if (options.compute == Compute::kF64) {
+      f64 = std::make_unique<Engine<double>>(*bound, weights, options);
+    } else {
+      f32 = std::make_unique<Engine<float>>(*bound, weights, options);
+    }
+  }
+
+  template <typename Out>
+  std::vector<Out> run(std::span<const SequenceInput> inputs, LogitRows rows,
+                       const TraceSink& sink) {
+    if (f64) {
+      const auto out = f64->run(inputs, rows, sink, options.threads);
+      return {out.begin(), out.end()};
+    }
+    const auto out = f32->run(inputs, rows, sink, options.threads);
+    return {out.begin(), out.end()};
+  }
+
+  std::shared_ptr<const BoundProgram> bound;
+  SessionOptions options;
+  std::unique_ptr<Engine<float>> f32;
+  std::unique_ptr<Engine<double>> f64;
+};
+
+Session::Session(std::shared_ptr<const BoundProgram> bound, SessionOptions options) {
+  if (options.chunk < 1) throw usage_error("chunk", "1 or more", std::to_string(options.chunk));
+  BoundProgram::Impl& shared = *bound->impl_;
+  if (options.compute == Compute::kFast || options.compute == Compute::kF32) {
+    const std::lock_guard lock(shared.packing);
+    shared.weights.pack(bound->program(), options.threads);
+  }
+  impl_ = std::make_unique<Impl>(bound, shared.weights, std::move(options));
+}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+int64_t Session::add_sequence() { return impl_->f64 ? impl_->f64->add() : impl_->f32->add(); }
+
+void Session::reset(int64_t sequence) {
+  impl_->f64 ? impl_->f64->reset(sequence) : impl_->f32->reset(sequence);
+}
+
+int64_t Session::length(int64_t sequence) const {
+  return impl_->f64 ? impl_->f64->state(sequence).length : impl_->f32->state(sequence).length;
+}
+
+std::vector<float> Session::forward(std::span<const SequenceInput> inputs, const TraceSink& sink) {
+  // A long prompt of one sequence goes in chunks, unless somebody looks at the values.
+  const int64_t chunk = impl_->options.chunk;
+  if (inputs.size() == 1 && impl_->options.sites.empty() && inputs[0].positions.empty() &&
+      inputs[0].token_types.empty() && inputs[0].input.empty()) {
+    SequenceInput rest = inputs[0];
+    const auto total = static_cast<int64_t>(rest.tokens.size());
+    int64_t done = 0;
+    while (total - done > chunk && done + chunk >= rest.left_padding) {
+      SequenceInput part = inputs[0];
+      part.tokens.assign(rest.tokens.begin() + done, rest.tokens.begin() + done + chunk);
+      if (done > 0) {
+        part.left_padding = 0;
+        part.encoder_tokens.clear();
+      }
+      impl_->run<float>({&part, 1}, LogitRows::kLast, sink);
+      done += chunk;
+    }
+    if (done > 0) {
+      rest.tokens.erase(rest.tokens.begin(), rest.tokens.begin() + done);
+      rest.left_padding = 0;
+      rest.encoder_tokens.clear();
+    }
+    return impl_->run<float>({&rest, 1}, LogitRows::kLast, sink);
+  }
+  return impl_->run<float>(inputs, LogitRows::kLast, sink);
+}
+
+std::vector<double> Session::forward_all(std::span<const SequenceInput> inputs,
+                                         const TraceSink& sink) {
+  return impl_->run<double>(inputs, LogitRows::kAll, sink);
+}
+
+std::vector<SiteId> all_sites(const Program& program) {
+  std::vector<SiteId> result;
+  for (const NamedValue& named : program.sites) result.push_back(named.site);
+  return result;
+}
+
+std::vector<TracedValue> trace(const std::shared_ptr<const BoundProgram>& bound,
+                               std::span<const SequenceInput> inputs, std::vector<SiteId> sites,
+                               Compute compute, int threads) {
+  Session session(bound, {.compute = compute, .threads = threads, .sites = std::move(sites)});
+  std::vector<SequenceInput> own(inputs.begin(), inputs.end());
+  for (SequenceInput& input : own) input.sequence = session.add_sequence();
+  std::vector<TracedValue> values;
+  session.forward_all(own, [&](const TraceEvent& event) {
+    Tensor copy(event.value.dtype(), event.value.shape());
+    std::copy_n(event.value.data(), event.value.bytes(), copy.data<std::byte>());
+    values.push_back({event.site, std::move(copy)});
+  });
+  return values;
+}
+
+}  // namespace mainstem
