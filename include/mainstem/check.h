@@ -1,0 +1,58 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mainstem/program.h"
+#include "mainstem/session.h"
+#include "mainstem/weights.h"
+
+namespace mainstem {
+
+// ------------------------------------------------------------------ mistakes made on purpose
+
+/// A known mistake and where to make it: "rope.pairing", or "norm.missing@3" for block 3 alone.
+struct Mistake {
+  std::string id;
+  int layer = -1;  ///< -1: every block
+};
+/// Parses "ID[@LAYER]"; a usage Error lists the known ids.
+Mistake parse_mistake(const std::string& text);
+
+struct MistakeInfo {
+  std::string id;
+  std::string what;  ///< one sentence: what the wrong code does
+};
+/// Every mistake that can be made, in the order of the contract.
+const std::vector<MistakeInfo>& known_mistakes();
+
+/// The program of `spec` with the mistake in it: an edit of the spec or of single steps. The
+/// weights may be edited too (swapped, say). A usage Error where the mistake does not apply.
+struct BrokenProgram {
+  Program program;
+  WeightSources weights;
+};
+BrokenProgram make_mistake(const ModelSpec& spec, const WeightSources& weights,
+                           const Mistake& mistake);
+/// The same for a block on its own.
+BrokenProgram make_block_mistake(const BlockSpec& spec, const WeightSources& weights,
+                                 const Mistake& mistake);
+
+// ------------------------------------------------------------------ the lesson's failure modes
+
+enum class CheckStatus { kOk, kFailed, kNotApplicable };
+std::string_view name(CheckStatus status);  ///< "ok", "failed", "not applicable"
+
+struct CheckResult {
+  std::string id;      ///< "causal"
+  CheckStatus status = CheckStatus::kOk;
+  std::string detail;  ///< what was measured; for a failure the first step that is wrong
+};
+
+/// Checks a program against what its spec promises: shape, causal, zero_input, batch, decode,
+/// residual, norm_weights, norms, mlp, attention, rotary, finite_weights. Runs small inputs only.
+/// The spec is program.spec; the program may have been edited.
+std::vector<CheckResult> check(const Program& program, const WeightSources& weights,
+                               int threads = 0);
+
+}  // namespace mainstem

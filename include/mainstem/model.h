@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mainstem/session.h"
+#include "mainstem/tokenizer.h"
+
+namespace mainstem {
+
+struct LoadOptions {
+  /// Config keys that nobody knows are an error unless named here.
+  std::vector<std::string> allow_unknown_keys;
+  /// Load spec and weights only.
+  bool skip_tokenizer = false;
+};
+
+/// A model as its files describe it: a folder with config.json and safetensors (one file or
+/// shards), or a .gguf file. Weights stay in the mapped file; nothing is copied before the first
+/// session packs them.
+///
+///     auto model = mainstem::Model::load("SmolLM2-135M-Instruct.Q4_1.gguf");
+///     mainstem::Session session(model.bound(), {.compute = mainstem::Compute::kFast});
+///     mainstem::SequenceInput input{.sequence = session.add_sequence(),
+///                                   .tokens = model.tokenizer().encode("Hello")};
+///     std::vector<float> logits = session.forward({&input, 1});
+class Model {
+ public:
+  /// Errors (bad input): unknown architecture (lists the known ones), a config key that is neither
+  /// used nor known to be harmless, a weight that is missing, left over or of the wrong shape.
+  static Model load(const std::filesystem::path& path, const LoadOptions& options = {});
+
+  const std::string& family() const;           ///< "llama"
+  const std::filesystem::path& path() const;
+  const Program& program() const { return bound()->program(); }
+  const ModelSpec& spec() const { return program().spec; }
+  const std::shared_ptr<const BoundProgram>& bound() const;
+  const WeightSources& weights() const;
+
+  bool has_tokenizer() const;
+  /// A usage Error where the files hold none ("use --tokens").
+  const Tokenizer& tokenizer() const;
+  /// Every id that ends an answer; empty where the files name none.
+  const std::vector<int64_t>& end_ids() const;
+  /// Weights of the file that the program does not need, known to be harmless.
+  const std::vector<std::string>& ignored_weights() const;
+  /// Notes about the files worth telling a user (which rules were chosen, odd values).
+  const std::vector<std::string>& notes() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Names of the families that load() knows, for messages.
+std::vector<std::string> known_families();
+
+}  // namespace mainstem
