@@ -173,18 +173,15 @@ void expect_width(const char* what, int64_t width) {
 
 }  // namespace
 
-// torch.nn.Linear.reset_parameters: kaiming_uniform_(weight, a=sqrt(5)), whose bound is
-// 1/sqrt(in) but reached through these roundings; then uniform_(bias, +-1/sqrt(in)).
+// torch.nn.Linear.reset_parameters: kaiming_uniform_(weight, a=sqrt(5)), whose bound comes to
+// 1/sqrt(in) (after rounding to float, for every width up to two million); then the bias.
 LinearInit init_linear(Generator& generator, int64_t in, int64_t out, bool bias) {
   expect_width("Linear input width", in);
   expect_width("Linear output width", out);
-  const double slope = std::sqrt(5.0);
-  const double gain = std::sqrt(2.0 / (1.0 + slope * slope));
-  const double root = std::sqrt(static_cast<double>(in));
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
   LinearInit init;
-  init.weight = uniform_values(generator, checked_mul(in, out, "Linear weight count"),
-                               std::sqrt(3.0) * (gain / root));
-  if (bias) init.bias = uniform_values(generator, out, 1.0 / root);
+  init.weight = uniform_values(generator, checked_mul(in, out, "Linear weight count"), bound);
+  if (bias) init.bias = uniform_values(generator, out, bound);
   return init;
 }
 
