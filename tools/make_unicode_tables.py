@@ -14,7 +14,7 @@ import sys
 
 import unicodedata2
 
-# The order is that of the enum Category in unicode.h.
+# The order is that of kCategoryNames in src/models/tokenizer/unicode.cc.
 CATEGORIES = ["Cc", "Cf", "Cn", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd",
               "Nl", "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl",
               "Zp", "Zs"]

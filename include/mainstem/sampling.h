@@ -11,7 +11,8 @@ namespace mainstem {
 
 /// How the next token is chosen. Every field left alone means "greedy, no filter".
 struct SamplingOptions {
-  /// 0: greedy, the largest logit, and the filters below have no say. Else logits / temperature.
+  /// 0: greedy, the largest logit; of the rest only the penalty has a say. Else
+  /// logits / temperature.
   double temperature = 0;
   /// Keep the k largest logits (and what equals the k-th). 0: all.
   int64_t top_k = 0;
@@ -32,8 +33,9 @@ void validate(const SamplingOptions& options);
 
 /// Draws tokens from logits, in the order of transformers 5 (generation/utils.py,
 /// _get_logits_processor): repetition penalty, temperature, top-k, top-p, min-p, softmax, draw.
-/// Arithmetic in float64. The same seed, logits and history give the same ids on every machine
-/// whose exp() rounds alike; one uniform number is drawn per sampled token, none when greedy.
+/// The draw walks the kept tokens by id (torch.multinomial draws otherwise). Arithmetic in float64.
+/// The same seed, logits and history give the same ids on every machine whose exp() rounds alike;
+/// one uniform number is drawn per sampled token, none when greedy.
 ///
 ///     mainstem::Sampler sampler({.temperature = 0.7, .top_p = 0.9, .seed = 1});
 ///     int64_t next = sampler.sample(logits, ids);
@@ -53,6 +55,12 @@ class Sampler {
     double logit;
     int64_t id;
   };
+
+  void load(std::span<const float> logits);
+  void penalise(std::span<const int64_t> history);
+  void keep_top_k();
+  void keep_by_probability();
+  int64_t draw();
 
   SamplingOptions options_;
   Generator generator_;

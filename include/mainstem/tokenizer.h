@@ -11,6 +11,8 @@
 
 namespace mainstem {
 
+class GgufFile;
+
 namespace tokenizer {
 class Pipeline;  // src/models/tokenizer/pipeline.h
 }
@@ -63,6 +65,9 @@ class Tokenizer {
   /// A folder with tokenizer.json (tokenizer_config.json, generation_config.json and config.json
   /// beside it are read for special ids), a tokenizer.json itself, or a .gguf file.
   static Tokenizer load(const std::filesystem::path& folder_or_file);
+
+  /// From a file that is open already. The tokenizer keeps nothing of it.
+  static Tokenizer from_gguf(const GgufFile& file);
 
   explicit Tokenizer(std::shared_ptr<const tokenizer::Pipeline> pipeline);
 

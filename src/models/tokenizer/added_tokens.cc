@@ -67,8 +67,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const std::string& content = tokens_[i].content;
     if (content.size() > kMaxContentBytes) {
-      throw bad_input("added token " + std::to_string(tokens_[i].id),
-                      "at most 4096 bytes of text", std::to_string(content.size()));
+      throw bad_input("added token " + std::to_string(tokens_[i].id), "at most 4096 bytes of text",
+                      std::to_string(content.size()));
     }
     if (!by_content_.emplace(content, i).second) continue;
     std::vector<uint32_t>& lengths = lengths_[static_cast<uint8_t>(content[0])];

@@ -65,9 +65,9 @@ ByteLevelBpe::ByteLevelBpe(const TokenizerSpec& spec, const Vocab& vocab)
     left_bytes += right_bytes;
     const int32_t merged = vocab.find(left_bytes);
     if (merged < 0) {
-      throw bad_input("merge " + std::to_string(rank), "two tokens that join to a third",
-                      quote(merge.left) + " and " + quote(merge.right) +
-                          ", whose joint text is no token");
+      throw bad_input(
+          "merge " + std::to_string(rank), "two tokens that join to a third",
+          quote(merge.left) + " and " + quote(merge.right) + ", whose joint text is no token");
     }
     merges_.insert(left, right, static_cast<uint32_t>(rank), merged,
                    spec.last_duplicate_merge_wins);
@@ -96,7 +96,8 @@ size_t ByteLevelBpe::first_symbols(std::string_view word, MissingByte missing,
     } else if (missing == MissingByte::kError) {
       throw bad_input("text to encode", "bytes that the vocabulary has tokens for", hex_of(byte))
           .in("the word " + quote(word, 40))
-          .hint("the model was trained without this byte; remove it, or ask for MissingByte::kDrop");
+          .hint(
+              "the model was trained without this byte; remove it, or ask for MissingByte::kDrop");
     }
   }
   return count;

@@ -51,8 +51,7 @@ class ByteLevelBpe final : public Model {
  public:
   /// `vocab` outlives the model.
   ByteLevelBpe(const TokenizerSpec& spec, const Vocab& vocab);
-  void encode(std::string_view word, MissingByte missing,
-              std::vector<int64_t>& ids) const override;
+  void encode(std::string_view word, MissingByte missing, std::vector<int64_t>& ids) const override;
 
   /// How many of the 256 bytes have no token.
   int missing_bytes() const;

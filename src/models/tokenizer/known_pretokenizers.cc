@@ -25,11 +25,11 @@ struct Known {
   Rule rule;
 };
 constexpr Known kKnown[] = {
-    {"gpt-2", Rule::kGpt2},          {"gpt2", Rule::kGpt2},        {"phi-2", Rule::kGpt2},
-    {"olmo", Rule::kGpt2},           {"llama-bpe", Rule::kLlama3}, {"llama3", Rule::kLlama3},
-    {"llama-v3", Rule::kLlama3},     {"dbrx", Rule::kLlama3},      {"qwen2", Rule::kQwen2},
-    {"stablelm2", Rule::kQwen2},     {"smollm", Rule::kDigits},    {"command-r", Rule::kDigits},
-    {"starcoder", Rule::kDigits},    {"refact", Rule::kDigits},    {"falcon", Rule::kFalcon},
+    {"gpt-2", Rule::kGpt2},       {"gpt2", Rule::kGpt2},        {"phi-2", Rule::kGpt2},
+    {"olmo", Rule::kGpt2},        {"llama-bpe", Rule::kLlama3}, {"llama3", Rule::kLlama3},
+    {"llama-v3", Rule::kLlama3},  {"dbrx", Rule::kLlama3},      {"qwen2", Rule::kQwen2},
+    {"stablelm2", Rule::kQwen2},  {"smollm", Rule::kDigits},    {"command-r", Rule::kDigits},
+    {"starcoder", Rule::kDigits}, {"refact", Rule::kDigits},    {"falcon", Rule::kFalcon},
 };
 
 SplitStage isolated(std::string_view pattern) {
@@ -38,10 +38,14 @@ SplitStage isolated(std::string_view pattern) {
 
 std::vector<SplitStage> stages_of(Rule rule) {
   switch (rule) {
-    case Rule::kGpt2: return {isolated(kGpt2Pattern)};
-    case Rule::kLlama3: return {isolated(kLlama3Pattern)};
-    case Rule::kQwen2: return {isolated(kQwen2Pattern)};
-    case Rule::kDigits: return {isolated(R"(\p{N})"), isolated(kGpt2Pattern)};
+    case Rule::kGpt2:
+      return {isolated(kGpt2Pattern)};
+    case Rule::kLlama3:
+      return {isolated(kLlama3Pattern)};
+    case Rule::kQwen2:
+      return {isolated(kQwen2Pattern)};
+    case Rule::kDigits:
+      return {isolated(R"(\p{N})"), isolated(kGpt2Pattern)};
     case Rule::kFalcon:
       return {isolated(R"([\p{P}\$\+<=>\^~\|`]+)"), isolated(kGpt2Pattern),
               isolated("[0-9][0-9][0-9]")};

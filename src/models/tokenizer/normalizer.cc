@@ -50,9 +50,9 @@ void order_marks(std::vector<utf8proc_int32_t>& text) {
 void append_composed(std::vector<utf8proc_int32_t>& text, std::string& out) {
   if (text.empty()) return;
   order_marks(text);
-  const utf8proc_ssize_t count = utf8proc_normalize_utf32(
-      text.data(), static_cast<utf8proc_ssize_t>(text.size()),
-      static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  const utf8proc_ssize_t count =
+      utf8proc_normalize_utf32(text.data(), static_cast<utf8proc_ssize_t>(text.size()),
+                               static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
   text.resize(count < 0 ? text.size() : static_cast<size_t>(count));
   for (const utf8proc_int32_t code_point : text) {
     append_utf8(static_cast<uint32_t>(code_point), out);

@@ -22,8 +22,12 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-pcre2_code* as_code(void* code) { return static_cast<pcre2_code*>(code); }
-pcre2_match_data* as_data(void* data) { return static_cast<pcre2_match_data*>(data); }
+pcre2_code* as_code(void* code) {
+  return static_cast<pcre2_code*>(code);
+}
+pcre2_match_data* as_data(void* data) {
+  return static_cast<pcre2_match_data*>(data);
+}
 pcre2_match_context* as_context(void* context) {
   return static_cast<pcre2_match_context*>(context);
 }
@@ -71,7 +75,8 @@ KindTable::KindTable(const SetPool& pool) : kind_(new uint8_t[kCodePointCount]) 
 std::string KindTable::kinds_of(int set) const {
   std::string kinds;
   for (size_t kind = 0; kind < in_set_.size(); ++kind) {
-    if ((in_set_[kind][static_cast<size_t>(set) / 64] >> (set % 64) & 1) != 0) kinds.push_back(static_cast<char>(kind));
+    if ((in_set_[kind][static_cast<size_t>(set) / 64] >> (set % 64) & 1) != 0)
+      kinds.push_back(static_cast<char>(kind));
   }
   return kinds;
 }
@@ -111,7 +116,9 @@ Pattern::Pattern(const PatternParts& parts, const KindTable& kinds, std::string_
   jit_ = pcre2_jit_compile(as_code(code_), PCRE2_JIT_COMPLETE) == 0;
 }
 
-Pattern::~Pattern() { pcre2_code_free(as_code(code_)); }
+Pattern::~Pattern() {
+  pcre2_code_free(as_code(code_));
+}
 
 Pattern::Pattern(Pattern&& other) noexcept
     : code_(std::exchange(other.code_, nullptr)),
@@ -143,8 +150,8 @@ bool Matcher::find(const Pattern& pattern, std::string_view subject, size_t from
   const auto* text = reinterpret_cast<PCRE2_SPTR>(subject.data());
   int result = PCRE2_ERROR_JIT_STACKLIMIT;
   if (pattern.jit_) {
-    result = pcre2_jit_match(as_code(pattern.code_), text, subject.size(), from, 0,
-                             as_data(data_), as_context(context_));
+    result = pcre2_jit_match(as_code(pattern.code_), text, subject.size(), from, 0, as_data(data_),
+                             as_context(context_));
   }
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) {  // the interpreter keeps its state on the heap
     result = pcre2_match(as_code(pattern.code_), text, subject.size(), from, PCRE2_NO_JIT,
@@ -152,9 +159,9 @@ bool Matcher::find(const Pattern& pattern, std::string_view subject, size_t from
   }
   if (result == PCRE2_ERROR_NOMATCH) return false;
   if (result < 0) {
-    throw bad_input("pre-tokenizer pattern on a text of " + std::to_string(subject.size()) +
-                        " characters",
-                    "a match in a bounded number of steps", pcre2_message(result))
+    throw bad_input(
+        "pre-tokenizer pattern on a text of " + std::to_string(subject.size()) + " characters",
+        "a match in a bounded number of steps", pcre2_message(result))
         .in("pattern " + quote(pattern.source_, 160));
   }
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(as_data(data_));

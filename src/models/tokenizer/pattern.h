@@ -52,7 +52,7 @@ class KindTable {
   std::string kinds_of(int set) const;
 
  private:
-  std::unique_ptr<uint8_t[]> kind_;       // [0x110000]
+  std::unique_ptr<uint8_t[]> kind_;            // [0x110000]
   std::vector<std::vector<uint64_t>> in_set_;  // [kind], a bit per set
 };
 
@@ -70,7 +70,7 @@ class Pattern {
   friend class Matcher;
   void* code_ = nullptr;  // pcre2_code
   bool jit_ = false;
-  std::string source_;    // for messages
+  std::string source_;  // for messages
 };
 
 /// The scratch memory of matching; one per thread and call.

@@ -52,14 +52,17 @@ class Reader {
   void read_item() {
     const char c = text_[at_];
     switch (c) {
-      case '(': return read_group_start();
+      case '(':
+        return read_group_start();
       case ')':
         if (fold_stack_.size() == 1) fail("no \")\" without \"(\"");
         fold_stack_.pop_back();
         ++at_;
         emit(")");
         return read_quantifier();
-      case '|': ++at_; return emit("|");
+      case '|':
+        ++at_;
+        return emit("|");
       case '^':
         ++at_;
         emit("(?:\\A|(?<=");
@@ -70,12 +73,17 @@ class Reader {
         emit("(?=\\z|");
         emit(CodePointSet::single('\n'));
         return emit(")");
-      case '[': emit(read_class(0)); return read_quantifier();
+      case '[':
+        emit(read_class(0));
+        return read_quantifier();
       case '.':
         ++at_;
         emit(CodePointSet::single('\n').complement());
         return read_quantifier();
-      case '?': case '*': case '+': fail("something to repeat");
+      case '?':
+      case '*':
+      case '+':
+        fail("something to repeat");
       case '\\': {
         bool one = false;
         CodePointSet set = read_escape(one);
@@ -170,7 +178,7 @@ class Reader {
     size_t count = 0;
     for (; count < most && !at_end(); ++count, ++at_) {
       const char c = text_[at_];
-      const int digit = is_digit(c)               ? c - '0'
+      const int digit = is_digit(c)            ? c - '0'
                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                : -1;
@@ -195,11 +203,16 @@ class Reader {
       return folded(code_point, code_point);
     };
     switch (c) {
-      case 'n': return literal('\n');
-      case 'r': return literal('\r');
-      case 't': return literal('\t');
-      case 'f': return literal('\f');
-      case 'v': return literal('\v');
+      case 'n':
+        return literal('\n');
+      case 'r':
+        return literal('\r');
+      case 't':
+        return literal('\t');
+      case 'f':
+        return literal('\f');
+      case 'v':
+        return literal('\v');
       case 'x':
       case 'u': {
         ++at_;
@@ -213,7 +226,8 @@ class Reader {
         }
         return folded(read_literal_, read_literal_);
       }
-      default: break;
+      default:
+        break;
     }
     if (static_cast<unsigned char>(c) >= 0x80) {
       read_literal();
@@ -224,15 +238,24 @@ class Reader {
     one = false;
     ++at_;
     switch (c) {
-      case 's': return CodePointSet::white_space();
-      case 'S': return CodePointSet::white_space().complement();
-      case 'd': return CodePointSet::categories(category_mask("Nd"));
-      case 'D': return CodePointSet::categories(category_mask("Nd")).complement();
-      case 'w': return CodePointSet::word();
-      case 'W': return CodePointSet::word().complement();
+      case 's':
+        return CodePointSet::white_space();
+      case 'S':
+        return CodePointSet::white_space().complement();
+      case 'd':
+        return CodePointSet::categories(category_mask("Nd"));
+      case 'D':
+        return CodePointSet::categories(category_mask("Nd")).complement();
+      case 'w':
+        return CodePointSet::word();
+      case 'W':
+        return CodePointSet::word().complement();
       case 'p':
-      case 'P': return read_property(c == 'P');
-      default: at_ = start; fail("one of the escapes \\n \\r \\t \\f \\v \\x \\u \\s \\d \\w \\p");
+      case 'P':
+        return read_property(c == 'P');
+      default:
+        at_ = start;
+        fail("one of the escapes \\n \\r \\t \\f \\v \\x \\u \\s \\d \\w \\p");
     }
   }
 
@@ -297,7 +320,7 @@ class Reader {
   std::string_view text_;
   SetPool& pool_;
   size_t at_ = 0;
-  uint32_t read_literal_ = 0;  // the last single character
+  uint32_t read_literal_ = 0;     // the last single character
   std::vector<char> fold_stack_;  // one per open group: is (?i) on
   PatternParts parts_;
 };
@@ -315,8 +338,7 @@ int SetPool::add(CodePointSet set) {
 
 PatternParts read_pattern(std::string_view pattern, SetPool& pool) {
   if (pattern.size() > kMaxPatternBytes) {
-    throw bad_input("pre-tokenizer pattern", "at most 65536 bytes",
-                    std::to_string(pattern.size()));
+    throw bad_input("pre-tokenizer pattern", "at most 65536 bytes", std::to_string(pattern.size()));
   }
   return Reader(pattern, pool).read();
 }

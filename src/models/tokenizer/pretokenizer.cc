@@ -62,7 +62,7 @@ void apply_behavior(SplitBehavior behavior, const std::vector<Span>& spans,
 /// The text with its kinds. Pieces count in units: code points, after kToBytes bytes.
 struct PreTokenizer::State {
   SplitText& result;
-  std::string kinds;       // one per unit
+  std::string kinds;  // one per unit
   bool units_are_bytes;
 };
 
@@ -103,20 +103,25 @@ void PreTokenizer::split(std::string_view text, Matcher& matcher, SplitText& res
   std::vector<Piece> next_pieces;
   for (const Compiled& compiled : stages_) {
     switch (compiled.stage.kind) {
-      case SplitStage::Kind::kPrefixSpace: insert_spaces(state); continue;
-      case SplitStage::Kind::kToBytes: use_bytes(state); continue;
-      case SplitStage::Kind::kSplit: break;
+      case SplitStage::Kind::kPrefixSpace:
+        insert_spaces(state);
+        continue;
+      case SplitStage::Kind::kToBytes:
+        use_bytes(state);
+        continue;
+      case SplitStage::Kind::kSplit:
+        break;
     }
     next_pieces.clear();
     for (const Piece& piece : result.pieces) {
-      const auto subject = std::string_view(state.kinds).substr(piece.begin, piece.end - piece.begin);
+      const auto subject =
+          std::string_view(state.kinds).substr(piece.begin, piece.end - piece.begin);
       spans.clear();
       size_t done = 0;
       size_t from = 0;
       size_t begin = 0;
       size_t end = 0;
-      while (from < subject.size() &&
-             matcher.find(*compiled.pattern, subject, from, begin, end)) {
+      while (from < subject.size() && matcher.find(*compiled.pattern, subject, from, begin, end)) {
         from = std::max(end, from + 1);
         if (end == begin) {
           from = std::max(from, begin + 1);

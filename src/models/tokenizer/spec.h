@@ -13,8 +13,8 @@ namespace mainstem::tokenizer {
 
 /// What a token is for. The values up to kByte are those of `tokenizer.ggml.token_type`.
 enum class TokenKind : uint8_t {
-  kAbsent = 0,   ///< no token has this id
-  kNormal = 1,   ///< the model's own; its text is in byte-level characters
+  kAbsent = 0,  ///< no token has this id
+  kNormal = 1,  ///< the model's own; its text is in byte-level characters
   kUnknown = 2,
   kControl = 3,
   kUserDefined = 4,

@@ -57,13 +57,21 @@ std::string Tokenizer::piece(int64_t id) const {
   for (std::string_view text = token_bytes(id); !text.empty();) {
     const tokenizer::DecodedCodePoint next = tokenizer::decode_utf8(text);
     const bool line_break = next.code_point == 0x2028 || next.code_point == 0x2029;
-    const bool control = next.code_point < 0x20 ||
-                         (next.code_point >= 0x7F && next.code_point < 0xA0) || line_break;
+    const bool control =
+        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0) || line_break;
     switch (next.code_point) {
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\\': out += "\\\\"; break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
       default:
         if (next.valid && !control) {
           out += text.substr(0, next.length);
@@ -86,15 +94,33 @@ std::optional<int64_t> Tokenizer::find(std::string_view bytes) const {
   return pipeline_->find(bytes);
 }
 
-int64_t Tokenizer::vocab_size() const { return pipeline_->vocab().size(); }
-std::optional<int64_t> Tokenizer::bos_id() const { return pipeline_->bos_id; }
-std::optional<int64_t> Tokenizer::eos_id() const { return pipeline_->eos_id; }
-std::optional<int64_t> Tokenizer::unknown_id() const { return pipeline_->unknown_id; }
-std::optional<int64_t> Tokenizer::padding_id() const { return pipeline_->padding_id; }
-const std::vector<int64_t>& Tokenizer::end_ids() const { return pipeline_->end_ids; }
-const std::vector<int64_t>& Tokenizer::prefix_ids() const { return pipeline_->prefix_ids; }
-const std::vector<int64_t>& Tokenizer::suffix_ids() const { return pipeline_->suffix_ids; }
-const std::vector<std::string>& Tokenizer::rules() const { return pipeline_->rules; }
+int64_t Tokenizer::vocab_size() const {
+  return pipeline_->vocab().size();
+}
+std::optional<int64_t> Tokenizer::bos_id() const {
+  return pipeline_->bos_id;
+}
+std::optional<int64_t> Tokenizer::eos_id() const {
+  return pipeline_->eos_id;
+}
+std::optional<int64_t> Tokenizer::unknown_id() const {
+  return pipeline_->unknown_id;
+}
+std::optional<int64_t> Tokenizer::padding_id() const {
+  return pipeline_->padding_id;
+}
+const std::vector<int64_t>& Tokenizer::end_ids() const {
+  return pipeline_->end_ids;
+}
+const std::vector<int64_t>& Tokenizer::prefix_ids() const {
+  return pipeline_->prefix_ids;
+}
+const std::vector<int64_t>& Tokenizer::suffix_ids() const {
+  return pipeline_->suffix_ids;
+}
+const std::vector<std::string>& Tokenizer::rules() const {
+  return pipeline_->rules;
+}
 
 StreamDecoder::StreamDecoder(Tokenizer tokenizer, const DecodeOptions& options)
     : tokenizer_(std::move(tokenizer)), options_(options) {}

@@ -11,15 +11,17 @@ constexpr uint32_t kCategoryRuns[] = {
 #include "models/tokenizer/unicode_tables.inc"
 };
 constexpr int kCategoryBits = 5;
+constexpr int kCategoryCount = 30;
 
+// In the order of tools/make_unicode_tables.py.
 constexpr std::string_view kCategoryNames[kCategoryCount] = {
     "Cc", "Cf", "Cn", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl",
     "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"};
 
 /// The bytes that may follow a lead byte, and how many there are in all.
 struct Lead {
-  uint32_t length;      // 0: no lead byte
-  uint8_t low, high;    // bounds of the second byte; all later ones are 80..BF
+  uint32_t length;    // 0: no lead byte
+  uint8_t low, high;  // bounds of the second byte; all later ones are 80..BF
 };
 
 constexpr Lead lead_of(uint8_t byte) {
@@ -108,7 +110,9 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
-CodePointSet CodePointSet::single(uint32_t code_point) { return range(code_point, code_point); }
+CodePointSet CodePointSet::single(uint32_t code_point) {
+  return range(code_point, code_point);
+}
 
 CodePointSet CodePointSet::range(uint32_t first, uint32_t last) {
   CodePointSet set;
@@ -189,8 +193,8 @@ bool CodePointSet::contains(uint32_t code_point) const {
 uint32_t category_mask(std::string_view name) {
   uint32_t mask = 0;
   for (int i = 0; i < kCategoryCount; ++i) {
-    const bool match = name.size() == 1 ? kCategoryNames[i][0] == name[0]
-                                        : kCategoryNames[i] == name;
+    const bool match =
+        name.size() == 1 ? kCategoryNames[i][0] == name[0] : kCategoryNames[i] == name;
     if (match) mask |= 1u << i;
   }
   return mask;

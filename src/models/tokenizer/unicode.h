@@ -29,13 +29,6 @@ size_t incomplete_utf8_suffix(std::string_view text);
 /// Each maximal broken sequence becomes one U+FFFD (Unicode 16, section 3.9, table 3-8).
 std::string replace_invalid_utf8(std::string_view text);
 
-/// General categories of Unicode 16, in the order of tools/make_unicode_tables.py.
-enum class Category : uint8_t {
-  kCc, kCf, kCn, kCo, kCs, kLl, kLm, kLo, kLt, kLu, kMc, kMe, kMn, kNd, kNl, kNo,
-  kPc, kPd, kPe, kPf, kPi, kPo, kPs, kSc, kSk, kSm, kSo, kZl, kZp, kZs,
-};  // clang-format keeps this list as it is
-constexpr int kCategoryCount = 30;
-
 /// Half-open.
 struct CodePointRange {
   uint32_t begin, end;
@@ -48,7 +41,7 @@ class CodePointSet {
   CodePointSet() = default;
   static CodePointSet single(uint32_t code_point);
   static CodePointSet range(uint32_t first, uint32_t last);
-  /// Bit i of the mask chooses category i.
+  /// Bit i of the mask chooses category i, in the order of tools/make_unicode_tables.py.
   static CodePointSet categories(uint32_t mask);
   /// \s: the property White_Space.
   static CodePointSet white_space();

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/tokenizer/spec.h"
+
+namespace mainstem::tokenizer {
+
+/// tokenizer.json, with its two long lists taken out of the tree: they hold most of the file's
+/// bytes, and a tree of them would cost most of the loading time.
+struct TokenizerJson {
+  struct Text {
+    uint32_t offset, length;
+  };
+  struct Entry {
+    Text text;
+    int64_t id;
+  };
+  struct Merge {
+    Text left, right;
+  };
+
+  nlohmann::json tree;  ///< without model.vocab and model.merges
+  std::string arena;    ///< the texts of both lists
+  std::vector<Entry> vocab;
+  std::vector<Merge> merges;
+
+  std::string_view view(const Text& text) const {
+    return std::string_view(arena).substr(text.offset, text.length);
+  }
+};
+
+/// Merges may be written "a b" or ["a", "b"]. Duplicate keys are an Error.
+TokenizerJson read_tokenizer_json(std::string_view text);
+
+/// The section `pre_tokenizer` as stages. Only the structure counts: Sequence, Split, Digits,
+/// Punctuation, ByteLevel; any other type is an Error that names it. ByteLevel must be there.
+std::vector<SplitStage> read_stages(const nlohmann::json& section);
+
+}  // namespace mainstem::tokenizer
