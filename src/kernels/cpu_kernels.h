@@ -59,7 +59,7 @@ void unpack_row(const WeightMatrix& weights, int64_t row, float* out);
 
 /// A norm applied to each input row while it is packed.
 struct NormPrologue {
-  bool layer_norm = false;        ///< subtract the mean first
+  bool layer_norm = false;  ///< subtract the mean first
   float eps = 0;
   float weight_offset = 0;        ///< multiply by (offset + weight)
   const float* weight = nullptr;  ///< [K] or null (all ones)
@@ -69,9 +69,9 @@ struct NormPrologue {
 /// Input rows of a product.
 struct GemmInput {
   const float* x = nullptr;
-  int64_t stride = 0;  ///< floats between rows
-  int64_t rows = 0;    ///< M
-  int64_t columns = 0; ///< K
+  int64_t stride = 0;   ///< floats between rows
+  int64_t rows = 0;     ///< M
+  int64_t columns = 0;  ///< K
   const NormPrologue* norm = nullptr;
 };
 
@@ -83,7 +83,7 @@ enum class InputPrecision : uint8_t { kF32, kInt8 };
 struct RotaryTable {
   const float* cosine = nullptr;
   const float* sine = nullptr;
-  int64_t width = 0;  ///< channels of a head that turn, from channel 0; even
+  int64_t width = 0;         ///< channels of a head that turn, from channel 0; even
   bool interleaved = false;  ///< pairs (2j, 2j+1), else (j, j + width/2)
 };
 
@@ -160,7 +160,7 @@ struct AttentionArgs {
   const KeyRange* ranges = nullptr;  ///< one per row
   const float* q = nullptr;          ///< [M, H*E]
   int64_t q_stride = 0;
-  float* out = nullptr;              ///< [M, H*E]
+  float* out = nullptr;  ///< [M, H*E]
   int64_t out_stride = 0;
   /// One memory for all workers of the run: attention_scratch_bytes(args, workers) bytes, 64-byte
   /// aligned. Workers exchange partial results through it.
@@ -183,7 +183,7 @@ struct CpuKernels {
   void (*gemm)(const std::byte* packed, int64_t rows, int64_t columns, InputPrecision precision,
                std::span<const GemmPart> parts, std::byte* scratch, const Worker& worker);
 
-  /// Depends on the ranges: long ones are cut among the workers when there are few rows.
+  /// Depends on the rows of the sequences and on the widths, not on ranges or pointers.
   size_t (*attention_scratch_bytes)(const AttentionArgs& args, int workers);
   /// All workers of the run must call it (it may synchronise them).
   void (*attention)(const AttentionArgs& args, const Worker& worker);
@@ -212,10 +212,10 @@ const CpuKernels& cpu_kernels();
 
 /// Peaks of this machine with `threads` threads: what benchmarks are compared with.
 struct MachineLimits {
-  double f32_gflops = 0;     ///< fused multiply-adds, widest registers
-  double int8_gops = 0;      ///< 8-bit dot products (0: none)
-  double bf16_gflops = 0;    ///< bfloat16 dot products (0: none)
-  double read_gb_s = 0;      ///< reading memory far larger than the caches
+  double f32_gflops = 0;   ///< fused multiply-adds, widest registers
+  double int8_gops = 0;    ///< 8-bit dot products (0: none)
+  double bf16_gflops = 0;  ///< bfloat16 dot products (0: none)
+  double read_gb_s = 0;    ///< reading memory far larger than the caches
 };
 MachineLimits measure_limits(int threads);
 

@@ -1,0 +1,7 @@
+// clang-format off: the order of these is their meaning
+#if defined(__x86_64__)
+#define MAINSTEM_ISA avx512vnni
+#define MAINSTEM_VNNI
+#include "kernels/cpu/vec_avx512.h"
+#include "kernels/cpu/limits.inl"
+#endif

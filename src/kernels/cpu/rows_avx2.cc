@@ -1,0 +1,6 @@
+// clang-format off: the order of these is their meaning
+#if defined(__x86_64__)
+#include "kernels/cpu/vec_avx2.h"
+#include "kernels/cpu/vec_math.inl"
+#include "kernels/cpu/rows.inl"
+#endif

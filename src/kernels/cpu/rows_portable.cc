@@ -1,0 +1,4 @@
+// clang-format off: the order of these is their meaning
+#include "kernels/cpu/vec_portable.h"
+#include "kernels/cpu/vec_math.inl"
+#include "kernels/cpu/rows.inl"
