@@ -26,17 +26,10 @@ struct MistakeInfo {
 /// Every mistake that can be made, in the order of the contract.
 const std::vector<MistakeInfo>& known_mistakes();
 
-/// The program of `spec` with the mistake in it: an edit of the spec or of single steps. The
-/// weights may be edited too (swapped, say). A usage Error where the mistake does not apply.
-struct BrokenProgram {
-  Program program;
-  WeightSources weights;
-};
-BrokenProgram make_mistake(const ModelSpec& spec, const WeightSources& weights,
-                           const Mistake& mistake);
-/// The same for a block on its own.
-BrokenProgram make_block_mistake(const BlockSpec& spec, const WeightSources& weights,
-                                 const Mistake& mistake);
+/// The program with the mistake in it (program.spec stays the right one): an edit of the spec or
+/// of single steps; it runs with the same weights. Works for models and for a block on its own.
+/// A usage Error where the mistake does not apply.
+Program make_mistake(const Program& program, const Mistake& mistake);
 
 // ------------------------------------------------------------------ the lesson's failure modes
 

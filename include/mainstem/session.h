@@ -80,7 +80,7 @@ class Session {
   std::vector<float> forward(std::span<const SequenceInput> inputs, const TraceSink& sink = {});
   /// The same with the output rows of every token, sequence after sequence.
   std::vector<double> forward_all(std::span<const SequenceInput> inputs,
-                                  const TraceSink& sink = {});
+                                  const TraceSink& sink = {}, const ValuePatch& patch = {});
 
  private:
   struct Impl;

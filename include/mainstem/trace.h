@@ -16,4 +16,9 @@ struct TraceEvent {
 /// Receives the wanted values in the order of the sites. An exception ends the pass.
 using TraceSink = std::function<void(const TraceEvent&)>;
 
+/// May overwrite a wanted value in place, after the sink saw it and before a later step reads it.
+/// `data` holds value.count() numbers of value.dtype(). Not called for tokens and for the
+/// sub-values of attention (scores, pattern, cached keys and values).
+using ValuePatch = std::function<void(const TraceEvent& event, void* data)>;
+
 }  // namespace mainstem

@@ -52,8 +52,9 @@ class ByteReader {
   /// before anything is allocated for a count that the file states.
   void expect_records(uint64_t count, uint64_t minimum_bytes, const char* name) const {
     if (minimum_bytes != 0 && count > remaining() / minimum_bytes) {
-      throw bad_input(name, "at most " + std::to_string(remaining() / minimum_bytes) +
-                                " (the bytes that follow hold no more)",
+      throw bad_input(name,
+                      "at most " + std::to_string(remaining() / minimum_bytes) +
+                          " (the bytes that follow hold no more)",
                       std::to_string(count));
     }
   }

@@ -3,10 +3,7 @@
 namespace mainstem {
 
 Error::Error(ErrorCode code, std::string what, std::string expected, std::string got)
-    : code_(code),
-      subject_(std::move(what)),
-      expected_(std::move(expected)),
-      got_(std::move(got)) {
+    : code_(code), subject_(std::move(what)), expected_(std::move(expected)), got_(std::move(got)) {
   compose();
 }
 
@@ -24,7 +21,9 @@ Error& Error::in(std::string where) & {
   return *this;
 }
 
-Error&& Error::in(std::string where) && { return std::move(in(std::move(where))); }
+Error&& Error::in(std::string where) && {
+  return std::move(in(std::move(where)));
+}
 
 Error& Error::hint(std::string text) & {
   hint_ = std::move(text);
@@ -32,7 +31,9 @@ Error& Error::hint(std::string text) & {
   return *this;
 }
 
-Error&& Error::hint(std::string text) && { return std::move(hint(std::move(text))); }
+Error&& Error::hint(std::string text) && {
+  return std::move(hint(std::move(text)));
+}
 
 Error bad_input(std::string what, std::string expected, std::string got) {
   return {ErrorCode::kBadInput, std::move(what), std::move(expected), std::move(got)};
@@ -42,6 +43,8 @@ Error usage_error(std::string what, std::string expected, std::string got) {
   return {ErrorCode::kUsage, std::move(what), std::move(expected), std::move(got)};
 }
 
-Error internal_error(std::string what) { return {ErrorCode::kInternal, std::move(what)}; }
+Error internal_error(std::string what) {
+  return {ErrorCode::kInternal, std::move(what)};
+}
 
 }  // namespace mainstem

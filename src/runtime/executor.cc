@@ -31,9 +31,10 @@ SequenceState<T> Executor<T>::new_state() const {
 
 template <typename T>
 std::span<const T> Executor<T>::run(std::span<const PassSequence<T>> sequences, LogitRows logits,
-                                    const TraceSink& sink, int threads) {
+                                    const TraceSink& sink, const ValuePatch& patch,
+                                    int threads) {
   const PassRows<T> rows(program_, sequences, logits);
-  Pass pass(*this, sequences, rows, sink, threads);
+  Pass pass(*this, sequences, rows, {sink, patch}, threads);
   pass.run();
   for (size_t i = 0; i < sequences.size(); ++i) {
     SequenceState<T>& state = *sequences[i].state;

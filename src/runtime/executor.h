@@ -29,9 +29,10 @@ class Executor {
   ~Executor();
 
   /// Runs one pass, extends the sequences' states and returns the rows of the program's output
-  /// (valid until the next run). Values the plan was made to deliver go to `sink`.
+  /// (valid until the next run). Values the plan was made to deliver go to `sink`, then to
+  /// `patch`, which may change them.
   std::span<const T> run(std::span<const PassSequence<T>> sequences, LogitRows logits,
-                         const TraceSink& sink, int threads);
+                         const TraceSink& sink, const ValuePatch& patch, int threads);
 
   /// A new, empty state for one sequence.
   SequenceState<T> new_state() const;

@@ -8,8 +8,13 @@ namespace mainstem {
 template <typename T>
 class Executor<T>::Pass {
  public:
+  /// Who looks at the values and who changes them; both may be empty.
+  struct Watchers {
+    const TraceSink& sink;
+    const ValuePatch& patch;
+  };
   Pass(Executor& executor, std::span<const PassSequence<T>> sequences, const PassRows<T>& rows,
-       const TraceSink& sink, int threads);
+       Watchers watchers, int threads);
 
   void run();
   T* value(ValueId id) const;
@@ -67,7 +72,8 @@ class Executor<T>::Pass {
   // executor_trace.cc
   void deliver(const PlanNode& node);
   Shape shape_of(const Value& value) const;
-  void deliver_cache(const SiteId& site, const Step& step, bool keys);
+  void deliver_cache(const SiteId& site, const Step& attention, bool keys);
+  void tell(const TraceEvent& event) const;
 
   const Program& program() const { return executor_.program_; }
   const Step& step(StepId id) const { return executor_.program_.step(id); }
@@ -79,7 +85,7 @@ class Executor<T>::Pass {
   Executor& executor_;
   std::span<const PassSequence<T>> sequences_;
   const PassRows<T>& rows_;
-  const TraceSink& sink_;
+  const Watchers watch_;
   const int threads_;
   bool wants_anything_ = false;
   std::vector<Launch> launches_;  // by node

@@ -25,11 +25,11 @@ kernels::NormPrologue prologue(const NormParams& params, const float* weight, co
 
 template <typename T>
 Executor<T>::Pass::Pass(Executor& executor, std::span<const PassSequence<T>> sequences,
-                        const PassRows<T>& rows, const TraceSink& sink, int threads)
+                        const PassRows<T>& rows, Watchers watchers, int threads)
     : executor_(executor),
       sequences_(sequences),
       rows_(rows),
-      sink_(sink),
+      watch_(watchers),
       threads_(threads > 0 ? threads : default_thread_count()) {
   for (const PlanNode& node : executor.plan_.nodes) wants_anything_ |= !node.deliver.empty();
   if (wants_anything_ && !rows.uniform()) {

@@ -31,6 +31,11 @@ Shape Executor<T>::Pass::shape_of(const Value& value) const {
 }
 
 template <typename T>
+void Executor<T>::Pass::tell(const TraceEvent& event) const {
+  if (watch_.sink) watch_.sink(event);
+}
+
+template <typename T>
 void Executor<T>::Pass::deliver_cache(const SiteId& site, const Step& attention, bool keys) {
   const auto& params = std::get<AttentionParams>(attention.params);
   const auto id = program().value(attention.output).producer;
@@ -50,30 +55,31 @@ void Executor<T>::Pass::deliver_cache(const SiteId& site, const Step& attention,
       }
     }
   }
-  sink_({site, out.view()});
+  tell({site, out.view()});
 }
 
 template <typename T>
 void Executor<T>::Pass::deliver(const PlanNode& node) {
-  if (!sink_) return;
   for (size_t index : node.deliver) {
     const NamedValue& named = program().sites[index];
     const Value& each = program().value(named.value);
     const Step& producer = step(each.producer);
     if (producer.op == Op::kTokens) {
-      sink_({named.site,
+      tell({named.site,
              TensorView(DType::kI64, shape_of(each), rows_.ids(each.rows).data())});
     } else if (named.value == producer.scores || named.value == producer.pattern) {
       const AttentionJob& job = attention_.at(each.producer);
       const auto& data = named.value == producer.scores ? job.scores : job.pattern;
-      sink_({named.site, TensorView(kDTypeOf<T>, shape_of(each), data.data())});
+      tell({named.site, TensorView(kDTypeOf<T>, shape_of(each), data.data())});
     } else if (named.value == producer.cached_keys || named.value == producer.cached_values) {
       if (rows_.continues()) {
         deliver_cache(named.site, producer, named.value == producer.cached_keys);
       }
     } else {
-      sink_({named.site,
-             TensorView(kDTypeOf<T>, shape_of(each), value(named.value))});
+      const TraceEvent event{named.site,
+                             TensorView(kDTypeOf<T>, shape_of(each), value(named.value))};
+      tell(event);
+      if (watch_.patch) watch_.patch(event, value(named.value));
     }
   }
 }

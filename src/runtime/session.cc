@@ -68,7 +68,7 @@ class Engine {
   void reset(int64_t sequence) { state(sequence) = full_->new_state(); }
 
   std::span<const T> run(std::span<const SequenceInput> inputs, LogitRows rows,
-                         const TraceSink& sink, int threads) {
+                         const TraceSink& sink, const ValuePatch& patch, int threads) {
     std::vector<PassSequence<T>> pass(inputs.size());
     std::vector<std::vector<T>> rows_in(inputs.size());
     bool encodes = false;
@@ -92,7 +92,7 @@ class Engine {
       check_encoder(input, *pass[i].state);
     }
     Executor<T>& executor = decode_ && !encodes ? *decode_ : *full_;
-    return executor.run(pass, rows, sink, threads);
+    return executor.run(pass, rows, sink, patch, threads);
   }
 
  private:
@@ -126,12 +126,12 @@ struct Session::Impl {
 
   template <typename Out>
   std::vector<Out> run(std::span<const SequenceInput> inputs, LogitRows rows,
-                       const TraceSink& sink) {
+                       const TraceSink& sink, const ValuePatch& patch = {}) {
     if (f64) {
-      const auto out = f64->run(inputs, rows, sink, options.threads);
+      const auto out = f64->run(inputs, rows, sink, patch, options.threads);
       return {out.begin(), out.end()};
     }
-    const auto out = f32->run(inputs, rows, sink, options.threads);
+    const auto out = f32->run(inputs, rows, sink, patch, options.threads);
     return {out.begin(), out.end()};
   }
 
@@ -193,8 +193,8 @@ std::vector<float> Session::forward(std::span<const SequenceInput> inputs, const
 }
 
 std::vector<double> Session::forward_all(std::span<const SequenceInput> inputs,
-                                         const TraceSink& sink) {
-  return impl_->run<double>(inputs, LogitRows::kAll, sink);
+                                         const TraceSink& sink, const ValuePatch& patch) {
+  return impl_->run<double>(inputs, LogitRows::kAll, sink, patch);
 }
 
 std::vector<SiteId> all_sites(const Program& program) {

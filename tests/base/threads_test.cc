@@ -19,19 +19,31 @@
 
 #include "mainstem/error.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define MAINSTEM_SANITIZED 1
+#if defined(__SANITIZE_THREAD__)
+#define MAINSTEM_TSAN 1
+#elif defined(__SANITIZE_ADDRESS__)
+#define MAINSTEM_ASAN 1
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define MAINSTEM_SANITIZED 1
+#if __has_feature(thread_sanitizer)
+#define MAINSTEM_TSAN 1
+#elif __has_feature(address_sanitizer)
+#define MAINSTEM_ASAN 1
 #endif
-#endif
-#ifndef MAINSTEM_SANITIZED
-#define MAINSTEM_SANITIZED 0
 #endif
 
 namespace mainstem {
 namespace {
+
+#ifdef MAINSTEM_TSAN
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+#ifdef MAINSTEM_ASAN
+constexpr bool kAddressSanitizer = true;
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
 
 /// A test that hangs is ended by a signal, which counts as a failure.
 class ThreadsTest : public testing::Test {
@@ -112,7 +124,7 @@ void expect_rounds(int count, int rounds) {
 }
 
 TEST_F(BarrierTest, HoldsUntilAllArrive) {
-  for (int count : {1, 2, 3, 8}) expect_rounds(count, MAINSTEM_SANITIZED ? 200 : 2000);
+  for (int count : {1, 2, 3, 8}) expect_rounds(count, kThreadSanitizer ? 200 : 2000);
 }
 
 TEST_F(BarrierTest, HoldsWhileTheOthersAreAsleep) {
@@ -180,7 +192,7 @@ TEST_F(ThreadPoolTest, ZeroMeansTheDefault) {
 TEST_F(ThreadPoolTest, WritesAreSeenByTheCallerAndTheNextRun) {
   ThreadPool pool;
   std::vector<int64_t> sums(4, 0);
-  const int runs = MAINSTEM_SANITIZED ? 300 : 3000;
+  const int runs = kThreadSanitizer ? 300 : 3000;
   for (int run = 1; run <= runs; ++run) {
     pool.run(4, [&](const Worker& worker) {
       sums[worker.index] += run;
@@ -336,12 +348,15 @@ int run_and_count(ThreadPool& pool, int threads) {
   return calls / 20;
 }
 
-// ThreadSanitizer ends a child that starts threads.
-#define SKIP_WHEN_SANITIZED() \
-  if (MAINSTEM_SANITIZED) GTEST_SKIP() << "sanitizers do not support this"
+class ForkTest : public ThreadsTest {
+ protected:
+  void SetUp() override {
+    if (kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer ends a child that starts threads";
+    ThreadsTest::SetUp();
+  }
+};
 
-TEST_F(ThreadPoolTest, WorksInAForkedChildAndOnInTheParent) {
-  SKIP_WHEN_SANITIZED();
+TEST_F(ForkTest, WorksInAForkedChildAndOnInTheParent) {
   ThreadPool pool;
   EXPECT_EQ(run_and_count(pool, 3), 3);
   EXPECT_EQ(status_of_child([&] {
@@ -353,8 +368,7 @@ TEST_F(ThreadPoolTest, WorksInAForkedChildAndOnInTheParent) {
   EXPECT_EQ(run_and_count(pool, 5), 5);
 }
 
-TEST_F(ThreadPoolTest, AChildMayBeForkedWhileAnotherThreadRuns) {
-  SKIP_WHEN_SANITIZED();
+TEST_F(ForkTest, AChildMayBeForkedWhileAnotherThreadRuns) {
   ThreadPool pool;
   std::atomic<bool> stop{false};
   std::thread busy([&] {
@@ -367,8 +381,7 @@ TEST_F(ThreadPoolTest, AChildMayBeForkedWhileAnotherThreadRuns) {
   busy.join();
 }
 
-TEST_F(ThreadPoolTest, AChildOfAChildWorksToo) {
-  SKIP_WHEN_SANITIZED();
+TEST_F(ForkTest, AChildOfAChildWorksToo) {
   ThreadPool pool;
   run_and_count(pool, 2);
   EXPECT_EQ(status_of_child([&] {
@@ -378,8 +391,8 @@ TEST_F(ThreadPoolTest, AChildOfAChildWorksToo) {
             23);
 }
 
-TEST_F(ThreadPoolTest, SaysWhenTheSystemStartsNoMoreThreads) {
-  SKIP_WHEN_SANITIZED();
+TEST_F(ForkTest, SaysWhenTheSystemStartsNoMoreThreads) {
+  if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer needs its address space";
   ThreadPool pool;
   EXPECT_EQ(status_of_child([&] {
               int64_t pages = 0;

@@ -146,7 +146,7 @@ TEST(AlignedBuffer, IsAlignedAndZeroedOnRequest) {
   }
   EXPECT_EQ(AlignedBuffer(0).data(), nullptr);
   EXPECT_EQ(AlignedBuffer().size(), 0u);
-  EXPECT_THROW(AlignedBuffer(std::numeric_limits<size_t>::max()), Error);
+  EXPECT_THROW(AlignedBuffer{std::numeric_limits<size_t>::max()}, Error);
 }
 
 TEST(Tensor, StartsZeroedAndSharesItsMemory) {

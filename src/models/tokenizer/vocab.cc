@@ -16,6 +16,11 @@ constexpr size_t kMaxTokens = size_t{1} << 23;
 bool append_token_bytes(std::string_view text, std::string& out) {
   const size_t before = out.size();
   for (size_t at = 0; at < text.size();) {
+    const auto first = static_cast<uint8_t>(text[at]);
+    if (first >= 0x21 && first <= 0x7E) {  // most of them; this loop is most of the loading time
+      out.push_back(text[at++]);
+      continue;
+    }
     const DecodedCodePoint next = decode_utf8(text.substr(at));
     const std::optional<uint8_t> byte = byte_of_character(next.code_point);
     if (!byte) {
