@@ -13,17 +13,38 @@ namespace mainstem {
 /// Element types of files and of memory. The quantised types hold blocks of weights along the
 /// last dimension; their layouts are those of GGUF files.
 enum class DType : uint8_t {
-  kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64,
-  kF16, kBF16, kF32, kF64,
-  kF8E4M3, kF8E5M2,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
+  kBool,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kU64,
+  kI64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kF8E4M3,
+  kF8E5M2,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 
 struct DTypeInfo {
-  std::string_view name;   ///< "f32", "bf16", "q4_1", …
-  int block_elements;      ///< elements that share one block; 1 for plain types
-  int block_bytes;         ///< bytes of that block
-  bool is_float;           ///< a plain floating-point type
+  std::string_view name;  ///< "f32", "bf16", "q4_1", …
+  int block_elements;     ///< elements that share one block; 1 for plain types
+  int block_bytes;        ///< bytes of that block
+  bool is_float;          ///< a plain floating-point type
   bool is_quantised;
 };
 
@@ -86,10 +107,14 @@ class AlignedBuffer {
   std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
   template <typename T>
-  T* as() const { return reinterpret_cast<T*>(data_.get()); }
+  T* as() const {
+    return reinterpret_cast<T*>(data_.get());
+  }
 
  private:
-  struct Free { void operator()(std::byte* p) const; };
+  struct Free {
+    void operator()(std::byte* p) const;
+  };
   std::unique_ptr<std::byte[], Free> data_;
   size_t size_ = 0;
 };
@@ -108,9 +133,13 @@ class Tensor {
   DType dtype() const { return view_.dtype(); }
   int64_t count() const { return view_.count(); }
   template <typename T>
-  T* data() { return buffer_ ? buffer_->as<T>() : nullptr; }
+  T* data() {
+    return buffer_ ? buffer_->as<T>() : nullptr;
+  }
   template <typename T>
-  std::span<const T> as() const { return view_.as<T>(); }
+  std::span<const T> as() const {
+    return view_.as<T>();
+  }
 
  private:
   std::shared_ptr<AlignedBuffer> buffer_;
