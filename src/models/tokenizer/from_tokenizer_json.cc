@@ -67,10 +67,18 @@ class Loader {
     if (const json* type = member(*model, "type", "model"); type != nullptr && *type != "BPE") {
       throw bad_input("model.type", "BPE (byte-level)", quote(type->dump(), 40));
     }
-    refuse_other_keys(*model,
-                      {"type", "dropout", "unk_token", "continuing_subword_prefix",
-                       "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"},
-                      "model");
+    refuse_other_keys(
+        *model,
+        {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+         "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"},
+        "model");
+    for (const char* list : {"vocab", "merges"}) {  // read already; what is left is no list
+      const json* rest = member(*model, list, "model");
+      if (rest != nullptr) {
+        throw bad_input(std::string("model.") + list, "an object of ids, a list of merges",
+                        rest->type_name());
+      }
+    }
     if (const json* dropout = member(*model, "dropout", "model");
         dropout != nullptr && *dropout != 0.0) {
       throw bad_input("model.dropout", "none", dropout->dump());

@@ -22,12 +22,8 @@ std::string pcre2_message(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-pcre2_code* as_code(void* code) {
-  return static_cast<pcre2_code*>(code);
-}
-pcre2_match_data* as_data(void* data) {
-  return static_cast<pcre2_match_data*>(data);
-}
+pcre2_code* as_code(void* code) { return static_cast<pcre2_code*>(code); }
+pcre2_match_data* as_data(void* data) { return static_cast<pcre2_match_data*>(data); }
 pcre2_match_context* as_context(void* context) {
   return static_cast<pcre2_match_context*>(context);
 }
@@ -116,9 +112,7 @@ Pattern::Pattern(const PatternParts& parts, const KindTable& kinds, std::string_
   jit_ = pcre2_jit_compile(as_code(code_), PCRE2_JIT_COMPLETE) == 0;
 }
 
-Pattern::~Pattern() {
-  pcre2_code_free(as_code(code_));
-}
+Pattern::~Pattern() { pcre2_code_free(as_code(code_)); }
 
 Pattern::Pattern(Pattern&& other) noexcept
     : code_(std::exchange(other.code_, nullptr)),

@@ -74,7 +74,7 @@ class Reader {
         emit(CodePointSet::single('\n'));
         return emit(")");
       case '[':
-        emit(read_class(0));
+        emit(read_class());
         return read_quantifier();
       case '.':
         ++at_;
@@ -142,6 +142,8 @@ class Reader {
       if (!bounds) return;  // a literal brace, read by the next item
       emit(inside[0] == ',' ? "{0" + std::string(inside) + "}" : "{" + std::string(inside) + "}");
       at_ = end + 1;
+      // {n,m}? is lazy; what {n}? means differs between Oniguruma and the rest.
+      if (inside.find(',') != std::string_view::npos && skip("?")) emit("?");
     } else {
       return;
     }
@@ -247,9 +249,9 @@ class Reader {
       case 'D':
         return CodePointSet::categories(category_mask("Nd")).complement();
       case 'w':
-        return CodePointSet::word();
+        return word_set();
       case 'W':
-        return CodePointSet::word().complement();
+        return word_set().complement();
       case 'p':
       case 'P':
         return read_property(c == 'P');
@@ -280,8 +282,8 @@ class Reader {
   }
 
   /// At "[". Classes inside a class are joined to it, as in Oniguruma.
-  CodePointSet read_class(int depth) {
-    if (depth > kMaxNesting) fail("at most 100 nested classes");
+  CodePointSet read_class() {
+    if (++class_depth_ > kMaxNesting) fail("at most 100 nested classes");
     ++at_;
     const bool negated = skip("^");
     CodePointSet set;
@@ -290,7 +292,7 @@ class Reader {
       if (looking_at("[:")) fail("no [: :] class");
       if (looking_at("&&")) fail("no && in a class");
       if (looking_at("[")) {
-        set.add(read_class(depth + 1));
+        set.add(read_class());
         continue;
       }
       bool one = true;
@@ -307,6 +309,7 @@ class Reader {
       set.add(item);
     }
     ++at_;
+    --class_depth_;
     return negated ? set.complement() : set;
   }
 
@@ -317,8 +320,13 @@ class Reader {
     return folded(read_literal_, read_literal_);
   }
 
+  CodePointSet word_set() const {
+    return class_depth_ > 0 ? CodePointSet::word() : CodePointSet::word_outside_class();
+  }
+
   std::string_view text_;
   SetPool& pool_;
+  int class_depth_ = 0;
   size_t at_ = 0;
   uint32_t read_literal_ = 0;     // the last single character
   std::vector<char> fold_stack_;  // one per open group: is (?i) on

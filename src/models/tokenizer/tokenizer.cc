@@ -94,33 +94,15 @@ std::optional<int64_t> Tokenizer::find(std::string_view bytes) const {
   return pipeline_->find(bytes);
 }
 
-int64_t Tokenizer::vocab_size() const {
-  return pipeline_->vocab().size();
-}
-std::optional<int64_t> Tokenizer::bos_id() const {
-  return pipeline_->bos_id;
-}
-std::optional<int64_t> Tokenizer::eos_id() const {
-  return pipeline_->eos_id;
-}
-std::optional<int64_t> Tokenizer::unknown_id() const {
-  return pipeline_->unknown_id;
-}
-std::optional<int64_t> Tokenizer::padding_id() const {
-  return pipeline_->padding_id;
-}
-const std::vector<int64_t>& Tokenizer::end_ids() const {
-  return pipeline_->end_ids;
-}
-const std::vector<int64_t>& Tokenizer::prefix_ids() const {
-  return pipeline_->prefix_ids;
-}
-const std::vector<int64_t>& Tokenizer::suffix_ids() const {
-  return pipeline_->suffix_ids;
-}
-const std::vector<std::string>& Tokenizer::rules() const {
-  return pipeline_->rules;
-}
+int64_t Tokenizer::vocab_size() const { return pipeline_->vocab().size(); }
+std::optional<int64_t> Tokenizer::bos_id() const { return pipeline_->bos_id; }
+std::optional<int64_t> Tokenizer::eos_id() const { return pipeline_->eos_id; }
+std::optional<int64_t> Tokenizer::unknown_id() const { return pipeline_->unknown_id; }
+std::optional<int64_t> Tokenizer::padding_id() const { return pipeline_->padding_id; }
+const std::vector<int64_t>& Tokenizer::end_ids() const { return pipeline_->end_ids; }
+const std::vector<int64_t>& Tokenizer::prefix_ids() const { return pipeline_->prefix_ids; }
+const std::vector<int64_t>& Tokenizer::suffix_ids() const { return pipeline_->suffix_ids; }
+const std::vector<std::string>& Tokenizer::rules() const { return pipeline_->rules; }
 
 StreamDecoder::StreamDecoder(Tokenizer tokenizer, const DecodeOptions& options)
     : tokenizer_(std::move(tokenizer)), options_(options) {}

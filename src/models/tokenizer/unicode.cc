@@ -110,9 +110,7 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
-CodePointSet CodePointSet::single(uint32_t code_point) {
-  return range(code_point, code_point);
-}
+CodePointSet CodePointSet::single(uint32_t code_point) { return range(code_point, code_point); }
 
 CodePointSet CodePointSet::range(uint32_t first, uint32_t last) {
   CodePointSet set;
@@ -148,11 +146,17 @@ CodePointSet CodePointSet::white_space() {
 CodePointSet CodePointSet::word() {
   CodePointSet set = categories(category_mask("L") | category_mask("M") | category_mask("Nd") |
                                 category_mask("Nl") | category_mask("Pc"));
-  // Superscripts, fractions, and the circled and squared letters of Other_Alphabetic.
-  CodePointSet rest;
-  rest.ranges_ = {{0xB2, 0xB4},       {0xB9, 0xBA},       {0xBC, 0xBF},      {0x24B6, 0x24EA},
-                  {0x1F130, 0x1F14A}, {0x1F150, 0x1F16A}, {0x1F170, 0x1F18A}};
-  set.add(rest);
+  CodePointSet circled;
+  circled.ranges_ = {{0x24B6, 0x24EA}, {0x1F130, 0x1F14A}, {0x1F150, 0x1F16A}, {0x1F170, 0x1F18A}};
+  set.add(circled);
+  return set;
+}
+
+CodePointSet CodePointSet::word_outside_class() {
+  CodePointSet set = word();
+  CodePointSet latin1;
+  latin1.ranges_ = {{0xB2, 0xB4}, {0xB9, 0xBA}, {0xBC, 0xBF}};
+  set.add(latin1);
   return set;
 }
 

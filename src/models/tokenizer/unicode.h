@@ -45,8 +45,12 @@ class CodePointSet {
   static CodePointSet categories(uint32_t mask);
   /// \s: the property White_Space.
   static CodePointSet white_space();
-  /// \w as Oniguruma has it in tokenizers 0.23.3.
+  /// \w inside a class: letters, marks, decimal and letter numbers, connectors, and the symbols
+  /// with Other_Alphabetic.
   static CodePointSet word();
+  /// \w outside a class. Oniguruma (in tokenizers 0.23.3) then also takes the superscripts and
+  /// fractions of Latin-1.
+  static CodePointSet word_outside_class();
 
   void add(const CodePointSet& other);
   CodePointSet complement() const;
