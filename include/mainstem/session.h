@@ -44,19 +44,19 @@ class BoundProgram {
 /// Tokens of one sequence for one pass.
 struct SequenceInput {
   int64_t sequence = 0;                 ///< as add_sequence() numbered it
-  std::vector<int64_t> tokens;          ///< [T]
-  std::vector<int64_t> encoder_tokens;  ///< encoder-decoder models, in the first pass
-  std::vector<int64_t> token_types;     ///< [T] or empty (all 0)
-  std::vector<int64_t> positions;       ///< [T] or empty (counted, padding not)
+  std::vector<int64_t> tokens = {};          ///< [T]
+  std::vector<int64_t> encoder_tokens = {};  ///< encoder-decoder models, in the first pass
+  std::vector<int64_t> token_types = {};     ///< [T] or empty (all 0)
+  std::vector<int64_t> positions = {};       ///< [T] or empty (counted, padding not)
   int64_t left_padding = 0;             ///< leading tokens nobody may see; first pass only
   int64_t encoder_left_padding = 0;
-  std::vector<double> input;            ///< [T,D]: rows of a block on its own, instead of tokens
+  std::vector<double> input = {};            ///< [T,D]: rows of a block on its own, instead of tokens
 };
 
 struct SessionOptions {
   Compute compute = Compute::kF32;
   int threads = 0;                 ///< 0: all that this process may use
-  std::vector<SiteId> sites;       ///< values to deliver in every pass
+  std::vector<SiteId> sites = {};  ///< values to deliver in every pass
   int64_t chunk = 512;             ///< longest prefill done in one pass when nothing is traced
 };
 

@@ -1,0 +1,91 @@
+#include "diagnose/local_errors.h"
+
+#include <cmath>
+#include <set>
+
+namespace mainstem {
+namespace {
+
+double relative_error(std::span<const double> value, std::span<const double> right) {
+  if (value.size() != right.size()) return INFINITY;
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < value.size(); ++i) {
+    difference += (value[i] - right[i]) * (value[i] - right[i]);
+    norm += right[i] * right[i];
+  }
+  if (difference == 0) return 0;
+  return norm == 0 ? INFINITY : std::sqrt(difference / norm);
+}
+
+/// Values that stand on something the other side does not have.
+std::set<ValueId> values_without_ground(const Program& program, const SiteValues& other) {
+  std::set<ValueId> named_there;
+  std::set<ValueId> named;
+  for (const NamedValue& each : program.sites) {
+    named.insert(each.value);
+    if (other.contains(to_string(each.site))) named_there.insert(each.value);
+  }
+  std::set<ValueId> bad;
+  for (const Step& step : program.steps) {
+    bool grounded = true;
+    for (ValueId input : step.inputs) grounded &= !bad.contains(input);
+    const bool restored = named_there.contains(step.output);
+    const bool absent = named.contains(step.output) && !restored;
+    if ((!grounded && !restored) || absent) bad.insert(step.output);
+  }
+  return bad;
+}
+
+}  // namespace
+
+SiteValues site_values(const std::shared_ptr<const BoundProgram>& bound,
+                       std::span<const SequenceInput> inputs, int threads) {
+  SiteValues values;
+  const auto traced = trace(bound, inputs, all_sites(bound->program()), Compute::kF64, threads);
+  for (const TracedValue& each : traced) values[to_string(each.site)] = to_f64(each.value.view());
+  return values;
+}
+
+std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& right,
+                                     std::span<const SequenceInput> inputs,
+                                     const SiteValues& other, int threads) {
+  const Program& program = right->program();
+  const std::set<ValueId> groundless = values_without_ground(program, other);
+  Session session(right, {.compute = Compute::kF64,
+                          .threads = threads,
+                          .sites = all_sites(program)});
+  std::vector<SequenceInput> own(inputs.begin(), inputs.end());
+  for (SequenceInput& input : own) input.sequence = session.add_sequence();
+
+  std::vector<LocalError> errors;
+  std::set<ValueId> judged;
+  const auto judge = [&](const TraceEvent& event) {
+    if (event.site.site == Site::kTokens) return;
+    const ValueId value = *program.find_value(event.site);
+    if (!judged.insert(value).second) return;
+    const auto found = other.find(to_string(event.site));
+    LocalError error{event.site};
+    if (found == other.end()) {
+      error.missing = true;
+      errors.push_back(error);
+      return;
+    }
+    const Step& step = program.step(program.value(value).producer);
+    for (ValueId input : step.inputs) {
+      if (groundless.contains(input)) return;
+    }
+    error.relative = relative_error(found->second, event.value.as<double>());
+    errors.push_back(error);
+  };
+  const auto replace = [&](const TraceEvent& event, void* data) {
+    const auto found = other.find(to_string(event.site));
+    if (found == other.end()) return;
+    if (static_cast<int64_t>(found->second.size()) != event.value.count()) return;
+    std::copy(found->second.begin(), found->second.end(), static_cast<double*>(data));
+  };
+  session.forward_all(own, judge, replace);
+  return errors;
+}
+
+}  // namespace mainstem
