@@ -127,8 +127,8 @@ struct GemmPart {
   int64_t row_begin = 0;
   int64_t value_row_begin = 0;
   int64_t rows = 0;
-  std::span<const EpilogueOp> epilogue;
-  GemmOutput output;
+  std::span<const EpilogueOp> epilogue = {};
+  GemmOutput output = {};
 };
 
 // ---------------------------------------------------------------- attention
@@ -156,7 +156,7 @@ struct AttentionArgs {
   float scale = 1;
   float soft_cap = 0;                   ///< 0: none; else cap * tanh(score / cap)
   const float* alibi_slopes = nullptr;  ///< [H]: score += slope * key position, after scale and cap
-  std::span<const AttentionSequence> sequences;
+  std::span<const AttentionSequence> sequences = {};
   const KeyRange* ranges = nullptr;  ///< one per row
   const float* q = nullptr;          ///< [M, H*E]
   int64_t q_stride = 0;
