@@ -1,21 +1,16 @@
 #include "diagnose/local_errors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+
+#include "diagnose/checker_numbers.h"
 
 namespace mainstem {
 namespace {
 
-double relative_error(std::span<const double> value, std::span<const double> right) {
-  if (value.size() != right.size()) return INFINITY;
-  double difference = 0;
-  double norm = 0;
-  for (size_t i = 0; i < value.size(); ++i) {
-    difference += (value[i] - right[i]) * (value[i] - right[i]);
-    norm += right[i] * right[i];
-  }
-  if (difference == 0) return 0;
-  return norm == 0 ? INFINITY : std::sqrt(difference / norm);
+bool all_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
 /// Values that stand on something the other side does not have.
@@ -48,13 +43,12 @@ SiteValues site_values(const std::shared_ptr<const BoundProgram>& bound,
 }
 
 std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& right,
-                                     std::span<const SequenceInput> inputs,
-                                     const SiteValues& other, int threads) {
+                                     std::span<const SequenceInput> inputs, const SiteValues& other,
+                                     int threads) {
   const Program& program = right->program();
   const std::set<ValueId> groundless = values_without_ground(program, other);
-  Session session(right, {.compute = Compute::kF64,
-                          .threads = threads,
-                          .sites = all_sites(program)});
+  Session session(right,
+                  {.compute = Compute::kF64, .threads = threads, .sites = all_sites(program)});
   std::vector<SequenceInput> own(inputs.begin(), inputs.end());
   for (SequenceInput& input : own) input.sequence = session.add_sequence();
 
@@ -75,7 +69,9 @@ std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& 
     for (ValueId input : step.inputs) {
       if (groundless.contains(input)) return;
     }
-    error.relative = relative_error(found->second, event.value.as<double>());
+    // Two overflows cannot be told apart; the first of them was judged on finite inputs.
+    if (!all_finite(found->second) && !all_finite(event.value.as<double>())) return;
+    error.relative = distance(found->second, event.value.as<double>());
     errors.push_back(error);
   };
   const auto replace = [&](const TraceEvent& event, void* data) {

@@ -15,16 +15,16 @@ using SiteValues = std::map<std::string, std::vector<double>>;
 /// How one site differs from what the right step makes of the very same inputs.
 struct LocalError {
   SiteId site;
-  double relative = 0;    ///< ‖y − f(own inputs)‖₂ / ‖f(own inputs)‖₂
-  bool missing = false;   ///< the other side has no such site
+  double relative = 0;   ///< ‖y − f(own inputs)‖₂ / ‖f(own inputs)‖₂
+  bool missing = false;  ///< the other side has no such site
 };
 
 /// Runs `right` in double over the inputs and puts the other side's value in the place of each
 /// named value once it was compared, so that every step is judged on the other side's own inputs.
 /// A step behind a missing value is not judged. Sites that name the same value are judged once.
 std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& right,
-                                     std::span<const SequenceInput> inputs,
-                                     const SiteValues& other, int threads);
+                                     std::span<const SequenceInput> inputs, const SiteValues& other,
+                                     int threads);
 
 /// All values of a pass in double.
 SiteValues site_values(const std::shared_ptr<const BoundProgram>& bound,

@@ -194,9 +194,8 @@ bool attn_head_merge(Program& program, const Mistake& mistake) {
     const int64_t width = dims[3].size;
     insert_custom_after(
         program, mix,
-        {"heads merged as [E,H]",
-         [heads, width](std::span<const std::span<const double>> in, std::span<double> out,
-                        int64_t) {
+        {"heads merged as [E,H]", [heads, width](std::span<const std::span<const double>> in,
+                                                 std::span<double> out, int64_t) {
            for (int64_t h = 0; h < heads; ++h) {
              for (int64_t e = 0; e < width; ++e) {
                out[static_cast<size_t>(e * heads + h)] = in[0][static_cast<size_t>(h * width + e)];
