@@ -98,7 +98,9 @@ class GgufFile {
   std::vector<std::string_view> need_strings(std::string_view key) const;
 
   /// In the order of the file.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const std::vector<StoredTensor>& tensors() const& { return tensors_; }
+  /// A loop over the tensors of a temporary would outlive it.
+  const std::vector<StoredTensor>& tensors() const&& = delete;
   /// nullptr where there is none.
   const StoredTensor* find(std::string_view name) const;
   /// Values of a tensor; an Error where it is missing or cannot be read.

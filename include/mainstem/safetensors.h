@@ -38,7 +38,9 @@ class SafetensorsFile {
                                     const SafetensorsOptions& options = {});
 
   /// In the order of their data.
-  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const std::vector<StoredTensor>& tensors() const& { return tensors_; }
+  /// A loop over the tensors of a temporary would outlive it.
+  const std::vector<StoredTensor>& tensors() const&& = delete;
   /// nullptr where there is none.
   const StoredTensor* find(std::string_view name) const;
   /// Values of a tensor; an Error where it is missing or cannot be read.

@@ -212,12 +212,8 @@ std::vector<uint32_t> sorted_index(const Items& items, const char* what, Key key
   return index;
 }
 
-std::string_view key_of(const GgufEntry& entry) {
-  return entry.key;
-}
-std::string_view name_of(const StoredTensor& tensor) {
-  return tensor.name;
-}
+std::string_view key_of(const GgufEntry& entry) { return entry.key; }
+std::string_view name_of(const StoredTensor& tensor) { return tensor.name; }
 
 uint32_t read_alignment(const GgufEntry* entry) {
   if (entry == nullptr) return 32;

@@ -42,9 +42,7 @@ constexpr GgmlType kTypes[] = {
 
 }  // namespace
 
-std::span<const GgmlType> ggml_types() {
-  return kTypes;
-}
+std::span<const GgmlType> ggml_types() { return kTypes; }
 
 const GgmlType* find_ggml_type(uint32_t id) {
   for (const GgmlType& type : kTypes) {

@@ -184,9 +184,7 @@ class DocumentBuilder : public JsonHandler {
 
 }  // namespace
 
-bool JsonHandler::binary(binary_t&) {
-  return false;
-}  // does not occur in text
+bool JsonHandler::binary(binary_t&) { return false; }  // does not occur in text
 
 bool JsonHandler::parse_error(size_t, const std::string&, const Json::exception& exception) {
   // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …"

@@ -31,9 +31,7 @@ class FileDescriptor {
   int fd_;
 };
 
-std::string system_message(int error) {
-  return std::strerror(error);
-}
+std::string system_message(int error) { return std::strerror(error); }
 
 const char* kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";

@@ -221,7 +221,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text) {
   HeaderHandler handler(header, budget);
   JsonLimits limits;
   limits.max_bytes = text.size();  // the caller has compared it with its own limit
-  limits.max_depth = 3;
+  limits.max_depth = 4;            // one more than the structure, which the handler knows better
   parse_json_events(text, limits, budget, handler);
   return header;
 }

@@ -30,9 +30,7 @@ constexpr SafetensorsType kTypes[] = {
 
 }  // namespace
 
-std::span<const SafetensorsType> safetensors_types() {
-  return kTypes;
-}
+std::span<const SafetensorsType> safetensors_types() { return kTypes; }
 
 const SafetensorsType* find_safetensors_type(std::string_view name) {
   for (const SafetensorsType& type : kTypes) {

@@ -43,9 +43,11 @@ void list(const std::filesystem::path& path) {
     const auto folder = open_safetensors_folder(path);
     for (const StoredTensor* tensor : folder.tensors()) print_stored(*tensor);
   } else if (path.extension() == ".safetensors") {
-    for (const auto& tensor : SafetensorsFile::open(path).tensors()) print_stored(tensor);
+    const auto file = SafetensorsFile::open(path);
+    for (const StoredTensor& tensor : file.tensors()) print_stored(tensor);
   } else if (path.extension() == ".gguf") {
-    for (const auto& tensor : GgufFile::open(path).tensors()) print_stored(tensor);
+    const auto file = GgufFile::open(path);
+    for (const StoredTensor& tensor : file.tensors()) print_stored(tensor);
   } else if (path.extension() == ".npz") {
     const auto file = NpzFile::open(path);
     for (const std::string& member : file.names()) print_tensor(member, file.read(member));

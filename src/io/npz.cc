@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "io/mapped_file.h"
+#include "io/npy_format.h"
+#include "io/text.h"
+#include "io/zip_reader.h"
+#include "io/zip_writer.h"
+#include "mainstem/error.h"
+#include "mainstem/npz.h"
+
+namespace mainstem {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+
+Tensor read_member(const ZipMember& member) {
+  ZipStream stream(member);
+  std::array<std::byte, kNpyShortPreamble + 2> first{};
+  const size_t available = std::min<uint64_t>(member.size, kNpyShortPreamble + 2);
+  const std::span<std::byte> head(first.data(), available);
+  stream.read(head);
+  const NpyPreamble preamble = parse_npy_preamble(head);
+  // Two bytes of the text of format 1 have been read with the preamble.
+  std::string text(reinterpret_cast<const char*>(first.data()) + preamble.bytes,
+                   available - preamble.bytes);
+  if (text.size() > preamble.text_bytes) {
+    throw bad_input("npy header length", "at least 2", std::to_string(preamble.text_bytes));
+  }
+  const size_t known = text.size();
+  text.resize(preamble.text_bytes);
+  stream.read(std::as_writable_bytes(std::span(text).subspan(known)));
+  const NpyHeader header = parse_npy_header(text);
+
+  const auto expected = static_cast<uint64_t>(byte_count(header.dtype, header.shape));
+  if (stream.remaining() != expected) {
+    throw bad_input("npy data",
+                    std::to_string(expected) + " bytes for " + std::string(name(header.dtype)) +
+                        " " + to_string(header.shape),
+                    std::to_string(stream.remaining()));
+  }
+  Tensor values(header.dtype, header.shape);
+  stream.read({values.data<std::byte>(), static_cast<size_t>(expected)});
+  stream.finish();
+  return arrange_npy(header, std::move(values));
+}
+
+}  // namespace
+
+struct NpzFile::State {
+  State(std::span<const std::byte> bytes, const NpzOptions& options)
+      : archive(bytes, options.max_inflated_bytes) {}
+
+  ZipArchive archive;
+  std::string path;
+  std::shared_ptr<const MappedFile> mapped;
+};
+
+NpzFile NpzFile::open(const std::filesystem::path& path, const NpzOptions& options) {
+  const auto mapped = MappedFile::open(path);
+  NpzFile file = from_bytes(mapped->bytes(), mapped->path(), options);
+  auto state = std::make_shared<State>(*file.state_);
+  state->mapped = mapped;
+  file.state_ = std::move(state);
+  return file;
+}
+
+NpzFile NpzFile::from_bytes(std::span<const std::byte> bytes, std::string name,
+                            const NpzOptions& options) {
+  NpzFile file;
+  with_context(name, [&] {
+    refuse_placeholder(bytes, "an .npz file");
+    auto state = std::make_shared<State>(bytes, options);
+    for (const ZipMember& member : state->archive.members()) {
+      std::string_view stem = member.name;
+      if (!stem.ends_with(kSuffix)) continue;
+      stem.remove_suffix(kSuffix.size());
+      file.names_.emplace_back(stem);
+    }
+    state->path = name;
+    file.state_ = std::move(state);
+  });
+  return file;
+}
+
+bool NpzFile::has(std::string_view name) const {
+  return state_->archive.find(std::string(name) + std::string(kSuffix)) != nullptr;
+}
+
+Tensor NpzFile::read(std::string_view name) const {
+  const ZipMember* member = state_->archive.find(std::string(name) + std::string(kSuffix));
+  if (member == nullptr) {
+    throw bad_input("array", "an array " + quote(name), "none of that name").in(state_->path);
+  }
+  return with_context(state_->path, [&] {
+    return with_context(quote(name), [&] { return read_member(*member); });
+  });
+}
+
+const std::string& NpzFile::path() const { return state_->path; }
+
+void write_npz(const std::filesystem::path& path, std::span<const NamedTensor> tensors) {
+  with_context(path.string(), [&] {
+    std::set<std::string_view> names;
+    for (const NamedTensor& tensor : tensors) {
+      const bool valid = !tensor.name.empty() && tensor.name.size() < 60000 &&
+                         valid_utf8_prefix(tensor.name) == tensor.name.size();
+      if (!valid) throw usage_error("array name", "a UTF-8 text", quote(tensor.name));
+      if (!names.insert(tensor.name).second) {
+        throw usage_error("array names", "each once", quote(tensor.name) + " twice");
+      }
+    }
+  });
+  AtomicFile file(path);
+  ZipWriter zip(file);
+  for (const NamedTensor& tensor : tensors) {
+    const std::string header = with_context(quote(tensor.name) + ", " + path.string(), [&] {
+      return npy_header_text(tensor.view.dtype(), tensor.view.shape());
+    });
+    zip.add(tensor.name + std::string(kSuffix), header,
+            {tensor.view.data(), static_cast<size_t>(tensor.view.bytes())});
+  }
+  zip.finish();
+  file.commit();
+}
+
+}  // namespace mainstem
