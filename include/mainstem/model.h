@@ -33,12 +33,19 @@ class Model {
   /// used nor known to be harmless, a weight that is missing, left over or of the wrong shape.
   static Model load(const std::filesystem::path& path, const LoadOptions& options = {});
 
-  const std::string& family() const;           ///< "llama"
+  const std::string& family() const;  ///< "llama"
   const std::filesystem::path& path() const;
   const Program& program() const { return bound()->program(); }
   const ModelSpec& spec() const { return program().spec; }
   const std::shared_ptr<const BoundProgram>& bound() const;
   const WeightSources& weights() const;
+
+  /// Logits [T,V] of one sequence, in float32. For many passes keep a Session.
+  std::vector<float> forward(std::span<const int64_t> tokens, Compute compute = Compute::kF32,
+                             int threads = 0) const;
+  /// Runs one sequence and hands the wanted values to the sink, in order.
+  void trace(std::span<const int64_t> tokens, std::vector<SiteId> sites, const TraceSink& sink,
+             Compute compute = Compute::kF32, int threads = 0) const;
 
   bool has_tokenizer() const;
   /// A usage Error where the files hold none ("use --tokens").

@@ -158,9 +158,8 @@ void Model::Impl::load_folder(const LoadOptions& options) {
   };
   ConfigReader reader(config, config_path.string());
   const ModelSpec spec = with_context(config_path.string(), [&] {
-    ModelSpec read = rules.read_config(reader, [&](std::string_view name) {
-      return lookup(std::string(name)).tensor != nullptr;
-    });
+    ModelSpec read = rules.read_config(
+        reader, [&](std::string_view name) { return lookup(std::string(name)).tensor != nullptr; });
     reader.finish(options.allow_unknown_keys);
     return read;
   });
@@ -173,9 +172,8 @@ void Model::Impl::load_folder(const LoadOptions& options) {
   notes = folder->warnings();
   file_end_ids = end_ids_of(config);
   has_tokenizer = fs::exists(path / "tokenizer.json");
-  bound = with_context(folder->path(), [&] {
-    return std::make_shared<BoundProgram>(std::move(program), sources);
-  });
+  bound = with_context(folder->path(),
+                       [&] { return std::make_shared<BoundProgram>(std::move(program), sources); });
 }
 
 namespace {
@@ -227,8 +225,7 @@ void Model::Impl::load_gguf() {
   for (auto& [name, source] : sources) {
     const WeightPlace place = find_place(*rules, name);
     if (place.row->gguf_rows == RowOrder::kAsStored) continue;
-    const AttentionSpec& attention =
-        spec.stack.blocks[static_cast<size_t>(place.layer)].attention;
+    const AttentionSpec& attention = spec.stack.blocks[static_cast<size_t>(place.layer)].attention;
     source.row_order = unpermuted_rows(
         place.row->gguf_rows == RowOrder::kQueryPairs ? attention.heads : attention.kv_heads,
         attention.head_width);
@@ -239,9 +236,8 @@ void Model::Impl::load_gguf() {
   notes = file->warnings();
   if (const auto eos = file->get_int("tokenizer.ggml.eos_token_id")) file_end_ids = {*eos};
   has_tokenizer = file->has("tokenizer.ggml.model");
-  bound = with_context(path.string(), [&] {
-    return std::make_shared<BoundProgram>(std::move(program), sources);
-  });
+  bound = with_context(path.string(),
+                       [&] { return std::make_shared<BoundProgram>(std::move(program), sources); });
 }
 
 Model Model::load(const fs::path& path, const LoadOptions& options) {
@@ -270,6 +266,23 @@ const WeightSources& Model::weights() const { return impl_->sources; }
 bool Model::has_tokenizer() const { return impl_->has_tokenizer; }
 const std::vector<std::string>& Model::ignored_weights() const { return impl_->ignored; }
 const std::vector<std::string>& Model::notes() const { return impl_->notes; }
+
+std::vector<float> Model::forward(std::span<const int64_t> tokens, Compute compute,
+                                  int threads) const {
+  Session session(bound(), {.compute = compute, .threads = threads});
+  const SequenceInput input{.sequence = session.add_sequence(),
+                            .tokens = {tokens.begin(), tokens.end()}};
+  const std::vector<double> rows = session.forward_all({&input, 1});
+  return {rows.begin(), rows.end()};
+}
+
+void Model::trace(std::span<const int64_t> tokens, std::vector<SiteId> sites, const TraceSink& sink,
+                  Compute compute, int threads) const {
+  Session session(bound(), {.compute = compute, .threads = threads, .sites = std::move(sites)});
+  const SequenceInput input{.sequence = session.add_sequence(),
+                            .tokens = {tokens.begin(), tokens.end()}};
+  session.forward_all({&input, 1}, sink);
+}
 
 const Tokenizer& Model::tokenizer() const {
   if (!impl_->has_tokenizer) {

@@ -36,8 +36,8 @@ RotaryScaling read_scaling(ConfigReader& rope, const std::string& type, int64_t 
   } else if (type == "yarn") {
     scaling.kind = RotaryScalingKind::kYarn;
     scaling.original_context = original();
-    scaling.factor = rope.number_or("factor", static_cast<double>(context) /
-                                                  static_cast<double>(scaling.original_context));
+    scaling.factor = rope.number_or(
+        "factor", static_cast<double>(context) / static_cast<double>(scaling.original_context));
     scaling.beta_fast = rope.number_or("beta_fast", 32);
     scaling.beta_slow = rope.number_or("beta_slow", 1);
     scaling.truncate = rope.bool_or("truncate", true);
@@ -47,8 +47,8 @@ RotaryScaling read_scaling(ConfigReader& rope, const std::string& type, int64_t 
   } else if (type == "longrope") {
     scaling.kind = RotaryScalingKind::kLongRope;
     scaling.original_context = original();
-    scaling.factor = rope.number_or("factor", static_cast<double>(context) /
-                                                  static_cast<double>(scaling.original_context));
+    scaling.factor = rope.number_or(
+        "factor", static_cast<double>(context) / static_cast<double>(scaling.original_context));
     scaling.attention_factor = rope.get_number("attention_factor");
     scaling.short_divisors = rope.get_numbers("short_factor");
     scaling.long_divisors = rope.get_numbers("long_factor");
@@ -70,9 +70,8 @@ RotarySpec read_rotary(ConfigReader& config, int64_t width, double default_base,
   const nlohmann::json* record = old_form != nullptr && !old_form->empty() ? old_form : new_form;
   if (record == nullptr || record->empty()) return rotary;
 
-  ConfigReader rope(*record,
-                    std::string(record == old_form ? "rope_scaling" : "rope_parameters") + ", " +
-                        config.file());
+  ConfigReader rope(*record, std::string(record == old_form ? "rope_scaling" : "rope_parameters") +
+                                 ", " + config.file());
   rotary.base = rope.number_or("rope_theta", rotary.base);
   const auto new_type = rope.get_string("rope_type");
   const auto old_type = rope.get_string("type");

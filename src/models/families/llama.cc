@@ -119,8 +119,7 @@ ModelSpec read_gguf(const GgufFile& file) {
   n.context = file.get_int("llama.context_length").value_or(0);
   n.eps = file.need_float("llama.attention.layer_norm_rms_epsilon");
   n.attention.heads = file.need_int("llama.attention.head_count");
-  n.attention.kv_heads =
-      file.get_int("llama.attention.head_count_kv").value_or(n.attention.heads);
+  n.attention.kv_heads = file.get_int("llama.attention.head_count_kv").value_or(n.attention.heads);
   if (n.attention.heads < 1) {
     throw bad_input("llama.attention.head_count", "1 or more", std::to_string(n.attention.heads))
         .in(file.path());
@@ -189,11 +188,11 @@ const Family& llama_family() {
       .base_prefix = "model.",
       .ignored_tensors = {"*rotary_emb.inv_freq", "rope_freqs.weight"},
       .ignored_gguf_keys = {"vocab_size", "expert_used_count"},
-      .used_gguf_keys = {"context_length", "embedding_length", "block_count",
-                         "feed_forward_length", "rope.dimension_count", "attention.head_count",
-                         "attention.head_count_kv", "attention.layer_norm_rms_epsilon",
-                         "attention.key_length", "attention.value_length", "rope.freq_base",
-                         "rope.scale_linear", "rope.scaling.type", "rope.scaling.factor",
+      .used_gguf_keys = {"context_length", "embedding_length", "block_count", "feed_forward_length",
+                         "rope.dimension_count", "attention.head_count", "attention.head_count_kv",
+                         "attention.layer_norm_rms_epsilon", "attention.key_length",
+                         "attention.value_length", "rope.freq_base", "rope.scale_linear",
+                         "rope.scaling.type", "rope.scaling.factor",
                          "rope.scaling.original_context_length", "rope.scaling.finetuned",
                          "expert_count"},
   };

@@ -1,0 +1,16 @@
+#pragma once
+
+/// Everything a program needs: load a model, run it, see its steps, check it.
+
+#include "mainstem/block.h"
+#include "mainstem/check.h"
+#include "mainstem/error.h"
+#include "mainstem/gguf.h"
+#include "mainstem/model.h"
+#include "mainstem/npz.h"
+#include "mainstem/program.h"
+#include "mainstem/rng.h"
+#include "mainstem/safetensors.h"
+#include "mainstem/sampling.h"
+#include "mainstem/session.h"
+#include "mainstem/tokenizer.h"
