@@ -1,5 +1,6 @@
 #include "runtime/bound_weights.h"
 
+#include <cstring>
 #include <set>
 
 #include "mainstem/error.h"
@@ -54,8 +55,22 @@ void check_shape(const WeightInfo& info, const WeightSource& source) {
   const int64_t have_rows = source.transposed ? tensor.columns() : tensor.rows();
   const int64_t have_columns = source.transposed ? tensor.rows() : tensor.columns();
   if (have_rows != rows || have_columns != columns) fail(to_string(tensor.shape()));
-  if (!source.row_order.empty() && static_cast<int64_t>(source.row_order.size()) != rows) {
-    throw internal_error("row order of " + info.name + " has the wrong length");
+}
+
+/// A row order names each row by a row that exists.
+void check_row_order(const WeightInfo& info, const WeightSource& source) {
+  if (source.row_order.empty()) return;
+  const int64_t rows = info.kind == WeightKind::kVector ? source.tensor.count() : info.shape[0];
+  if (static_cast<int64_t>(source.row_order.size()) != rows) {
+    throw usage_error("row order of weight", std::to_string(rows) + " rows",
+                      std::to_string(source.row_order.size()))
+        .in(info.name);
+  }
+  for (int64_t row : source.row_order) {
+    if (row >= 0 && row < rows) continue;
+    throw usage_error("row order of weight", "rows 0 to " + std::to_string(rows - 1),
+                      std::to_string(row))
+        .in(info.name);
   }
 }
 
@@ -76,6 +91,7 @@ BoundWeights::BoundWeights(const Program& program, const WeightSources& sources)
     const WeightInfo& info = program.weights[i];
     const WeightSource& source = sources.at(info.name);
     check_shape(info, source);
+    check_row_order(info, source);
     Entry& entry = entries_[i];
     entry.tensor = source.tensor;
     entry.row_order = source.row_order;
@@ -98,6 +114,27 @@ BoundWeights::BoundWeights(const Program& program, const WeightSources& sources)
   }
 }
 
+/// A type without a panel format is read where it lies; a row order needs a copy in that order.
+void BoundWeights::lay_plain(Entry& entry) {
+  const TensorView& tensor = entry.tensor;
+  const auto row_bytes = static_cast<size_t>(tensor.row_bytes());
+  const std::byte* data = tensor.data();
+  if (!entry.row_order.empty()) {
+    entry.packed_bytes = AlignedBuffer(row_bytes * entry.row_order.size());
+    for (size_t n = 0; n < entry.row_order.size(); ++n) {
+      std::memcpy(entry.packed_bytes.data() + n * row_bytes,
+                  data + static_cast<size_t>(entry.row_order[n]) * row_bytes, row_bytes);
+    }
+    data = entry.packed_bytes.data();
+  }
+  entry.matrix = {.format = kernels::PackFormat::kPlain,
+                  .dtype = tensor.dtype(),
+                  .rows = tensor.rows(),
+                  .columns = tensor.columns(),
+                  .data = data,
+                  .stride_bytes = row_bytes};
+}
+
 void BoundWeights::pack(const Program& program, int threads) {
   if (packed_) return;
   std::set<WeightId> wanted;
@@ -115,10 +152,12 @@ void BoundWeights::pack(const Program& program, int threads) {
     const size_t bytes =
         kernels::packed_bytes(format, entry.tensor.rows(), entry.tensor.columns());
     if (bytes > 0) entry.packed_bytes = AlignedBuffer(bytes);
+    if (format == kernels::PackFormat::kPlain) lay_plain(entry);
     jobs.push_back({&entry, format});
   }
   ThreadPool::shared().run(threads, [&](const Worker& worker) {
     for (const Job& job : jobs) {
+      if (job.format == kernels::PackFormat::kPlain) continue;
       const kernels::WeightMatrix matrix =
           kernels::pack_weights(job.entry->tensor, job.format, job.entry->row_order,
                                 job.entry->packed_bytes.data(), worker);

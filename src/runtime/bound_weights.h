@@ -42,6 +42,7 @@ class BoundWeights {
     AlignedBuffer packed_bytes;
     kernels::WeightMatrix matrix;
   };
+  static void lay_plain(Entry& entry);
   const Entry& at(WeightId id) const { return entries_[static_cast<size_t>(id)]; }
 
   std::vector<Entry> entries_;
