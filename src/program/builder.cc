@@ -81,6 +81,12 @@ std::vector<Dim> Builder::tail(ValueId value) const {
   return {dims.begin() + 2, dims.end()};
 }
 
+std::vector<Dim> Builder::merged_tail(ValueId value) const {
+  std::vector<Dim> dims = tail(value);
+  if (dims.size() == 2) dims = {{'D', program_.value(value).width}};
+  return dims;
+}
+
 std::string Builder::label(ValueId value) const {
   for (const NamedValue& named : program_.sites) {
     if (named.value == value) return std::string(name(named.site.site));
@@ -89,7 +95,9 @@ std::string Builder::label(ValueId value) const {
 }
 
 ValueId Builder::at(Site site, ValueId value) {
-  program_.sites.push_back({{site, layer_, stack_}, value});
+  // The logits belong to the whole model: their name has no stack.
+  const Stack stack = site == Site::kLogits ? Stack::kOnly : stack_;
+  program_.sites.push_back({{site, layer_, stack}, value});
   return value;
 }
 
@@ -149,7 +157,7 @@ ValueId Builder::scale(ValueId x, double factor) {
                .inputs = {x},
                .params = ScaleParams{factor},
                .formula = fmt::format("{} · {:g}", label(x), factor)},
-              tail(x));
+              merged_tail(x));
 }
 
 ValueId Builder::soft_cap(ValueId x, double cap) {
@@ -169,7 +177,7 @@ ValueId Builder::norm(ValueId x, const std::string& weight_name, const NormSpec&
   step.weights = {
       spec.weight ? weight(weight_name + ".weight", {width}, WeightKind::kVector) : kNoId,
       spec.bias ? weight(weight_name + ".bias", {width}, WeightKind::kVector) : kNoId};
-  return emit(std::move(step), tail(x));
+  return emit(std::move(step), {{'D', width}});
 }
 
 ValueId Builder::qk_norm(ValueId x, const std::string& weight_name, const QkNormSpec& spec) {

@@ -58,6 +58,9 @@ class Builder {
   std::string full_name(const std::string& own_name) const;
   std::string label(ValueId value) const;
   std::vector<Dim> tail(ValueId value) const;
+  /// The same with heads and head width as one: a block without an output projection adds them
+  /// to the stream as they are.
+  std::vector<Dim> merged_tail(ValueId value) const;
 
   Program program_;
   Stack stack_ = Stack::kOnly;

@@ -89,15 +89,15 @@ bool is_block_site(Site site) { return row(site).in_block; }
 
 std::string to_string(const SiteId& id) {
   std::string text;
-  const bool shared_output = id.site == Site::kLogits;
   if (id.stack == Stack::kEncoder) text = "encoder.";
-  if (id.stack == Stack::kDecoder && !shared_output) text = "decoder.";
+  if (id.stack == Stack::kDecoder) text = "decoder.";
   if (id.layer >= 0) text += "blocks." + std::to_string(id.layer) + ".";
   text += name(id.site);
   return text;
 }
 
 std::optional<SiteId> parse_site(std::string_view text) {
+  const std::string_view whole = text;
   SiteId id;
   if (consume(text, "encoder.")) {
     id.stack = Stack::kEncoder;
@@ -113,7 +113,9 @@ std::optional<SiteId> parse_site(std::string_view text) {
   for (const SiteRow& candidate : kSiteRows) {
     if (candidate.name != text) continue;
     if (candidate.in_block != (id.layer >= 0)) return std::nullopt;
+    if (candidate.site == Site::kLogits && id.stack != Stack::kOnly) return std::nullopt;
     id.site = candidate.site;
+    if (to_string(id) != whole) return std::nullopt;  // "blocks.01.q", "blocks.-0.q"
     return id;
   }
   return std::nullopt;
