@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/cpu_kernels.h"
+#include "mainstem/error.h"
+
 namespace mainstem {
 namespace {
 
@@ -12,8 +15,17 @@ class Planner {
  public:
   Planner(const Program& program, PlanOptions options)
       : program_(program), options_(std::move(options)) {
-    plan_.wanted = options_.wanted;
     plan_.wanted.resize(program.values.size());
+    asked_.resize(program.sites.size());
+    for (const SiteId& site : options_.wanted) {
+      const auto named = std::find_if(program.sites.begin(), program.sites.end(),
+                                      [&](const NamedValue& n) { return n.site == site; });
+      if (named == program.sites.end()) {
+        throw usage_error("site", "one that this model has", to_string(site));
+      }
+      asked_[static_cast<size_t>(named - program.sites.begin())] = true;
+      plan_.wanted[index(named->value)] = true;
+    }
     readers_.resize(program.values.size());
     node_of_.assign(program.values.size(), -1);
     taken_.resize(program.steps.size());
@@ -131,7 +143,8 @@ class Planner {
       case Op::kActivation:
         return true;
       case Op::kRotary:
-        return std::get<RotaryParams>(step.params).head_width % 16 == 0;
+        return std::get<RotaryParams>(step.params).head_width % kernels::kPanelRows == 0 &&
+               std::get<RotaryParams>(step.params).head_width <= kernels::kMaxRotaryHeadWidth;
       case Op::kAdd:
         return std::all_of(step.inputs.begin(), step.inputs.end(), [&](ValueId term) {
           return term == part.output || node_of_[index(term)] >= 0;
@@ -201,7 +214,7 @@ class Planner {
     int due = 0;
     for (size_t i = 0; i < program_.sites.size(); ++i) {
       const ValueId value = program_.sites[i].value;
-      if (!plan_.wanted[index(value)] || node_of_[index(value)] < 0) continue;
+      if (!asked_[i] || node_of_[index(value)] < 0) continue;
       due = std::max(due, node_of_[index(value)]);
       plan_.nodes[static_cast<size_t>(due)].deliver.push_back(i);
       deliver_node_[index(value)] = due;
@@ -276,6 +289,7 @@ class Planner {
   const Program& program_;
   PlanOptions options_;
   Plan plan_;
+  std::vector<bool> asked_;  // by site of the program
   std::vector<std::vector<StepId>> readers_;
   std::vector<int> node_of_;       // by value; -1: not computed in this plan
   std::vector<int> deliver_node_;  // by value

@@ -8,7 +8,7 @@
 namespace mainstem {
 
 struct PlanOptions {
-  std::vector<bool> wanted;  ///< by ValueId: must exist and be delivered
+  std::vector<SiteId> wanted;  ///< must exist and be delivered, under these names
   bool fuse = false;         ///< absorb neighbours into products (float32 kernels only)
   bool skip_encoder = false; ///< a decode pass: the encoder's work is in the cache already
 };
@@ -40,11 +40,12 @@ struct Plan {
   std::vector<int64_t> columns;
   /// Columns of the arena for each kind of rows.
   std::array<int64_t, 3> arena_columns{};
-  std::vector<bool> wanted;
+  std::vector<bool> wanted;  ///< by ValueId
 
   bool stored(ValueId id) const { return columns[static_cast<size_t>(id)] >= 0; }
 };
 
+/// A usage Error where the program lacks a wanted site.
 Plan make_plan(const Program& program, PlanOptions options);
 
 }  // namespace mainstem

@@ -22,16 +22,6 @@ int64_t BoundProgram::weight_bytes() const { return impl_->weights.stored_bytes(
 
 namespace {
 
-std::vector<bool> wanted_values(const Program& program, const std::vector<SiteId>& sites) {
-  std::vector<bool> wanted(program.values.size());
-  for (const SiteId& site : sites) {
-    const auto value = program.find_value(site);
-    if (!value) throw usage_error("site", "one that this model has", to_string(site));
-    wanted[static_cast<size_t>(*value)] = true;
-  }
-  return wanted;
-}
-
 /// The sequences and executors of one element type.
 template <typename T>
 class Engine {
@@ -39,7 +29,7 @@ class Engine {
   Engine(const BoundProgram& bound, const BoundWeights& weights, const SessionOptions& options)
       : program_(bound.program()) {
     ExecutorOptions executor;
-    PlanOptions plan{.wanted = wanted_values(program_, options.sites)};
+    PlanOptions plan{.wanted = options.sites};
     if constexpr (std::is_same_v<T, float>) {
       if (options.compute != Compute::kF32Reference) {
         executor.kernels = &kernels::cpu_kernels();
