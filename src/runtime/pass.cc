@@ -68,6 +68,11 @@ PassRows<T>::PassRows(const Program& program, std::span<const PassSequence<T>> s
       throw usage_error("left padding", "part of a sequence's first tokens",
                         std::to_string(sequence.padding));
     }
+    if (sequence.encoder_padding < 0 ||
+        sequence.encoder_padding > static_cast<int64_t>(sequence.encoder_tokens.size())) {
+      throw usage_error("encoder left padding", "part of the encoder's tokens",
+                        std::to_string(sequence.encoder_padding));
+    }
     const int64_t padding = state.length > 0 ? state.padding : sequence.padding;
     add_rows(Rows::kMain, tokens, sequence.positions, state.length, padding, spec.vocab_size);
     add_rows(Rows::kEncoder, sequence.encoder_tokens, {}, 0, sequence.encoder_padding,
