@@ -23,7 +23,7 @@ struct SamplingOptions {
   /// For tokens of the history: positive logits are divided by it, negative ones multiplied.
   double repeat_penalty = 1;
   /// How many of the last history tokens the penalty looks at; unset: all, as transformers does.
-  std::optional<int64_t> repeat_last_n;
+  std::optional<int64_t> repeat_last_n = {};
   uint64_t seed = 0;
 };
 

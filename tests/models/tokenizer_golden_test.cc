@@ -4,23 +4,20 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "mainstem/error.h"
+#include "mainstem/gguf.h"
 #include "mainstem/tokenizer.h"
 #include "models/tokenizer/loaders.h"
+#include "models/tokenizer_files.h"
 
 namespace mainstem {
 namespace {
 
 using nlohmann::json;
 
-json read_golden(const std::string& name) {
-  std::ifstream file(std::string(MAINSTEM_TEST_DATA) + "/golden/" + name);
-  return json::parse(file);
-}
+using test::read_golden;
 
 /// base.json with a variant's changes, as make_tokenizers.py makes it.
 json make_variant(const json& variant) {
@@ -104,6 +101,32 @@ TEST(TokenizerGolden, DecodingGivesTheTextBack) {
   }
 }
 
+class GgufPre : public testing::TestWithParam<std::string> {};
+
+TEST_P(GgufPre, GivesTheIdsOfLlamaCpp) {
+  test::GgufTokenizer parts = test::GgufTokenizer::base();
+  parts.pre = GetParam();
+  const std::string bytes = parts.builder().build();
+  const auto file = GgufFile::from_bytes(test::as_bytes(bytes), "test.gguf");
+  const Tokenizer tokenizer = Tokenizer::from_gguf(file);
+  const json cases = read_golden("tokenizers/gguf_pre.json").at(GetParam());
+  ASSERT_GT(cases.size(), 100u);
+  for (const auto& entry : cases) {
+    EXPECT_EQ(tokenizer.encode(entry[0].get<std::string>()), entry[1].get<std::vector<int64_t>>())
+        << "text: " << entry[0];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, GgufPre,
+                         testing::Values("gpt-2", "phi-2", "olmo", "llama-bpe", "llama3",
+                                         "llama-v3", "dbrx", "qwen2", "stablelm2", "smollm",
+                                         "command-r", "starcoder", "refact", "falcon"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
 /// The real file is too large for the repository. MAINSTEM_MODELS names the folder that holds it.
 class SmolLm2 : public testing::Test {
  protected:
@@ -146,12 +169,7 @@ TEST_F(SmolLm2, KnowsItsSpecialTokens) {
 
 TEST_F(SmolLm2, ReportsBytesThatTheVocabularyLacks) {
   const Tokenizer tokenizer = Tokenizer::load(path_);
-  try {
-    tokenizer.encode("end\x04");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("0x04"), std::string::npos) << error.what();
-  }
+  test::expect_bad_input({"0x04", "kDrop"}, [&] { tokenizer.encode("end\x04"); });
   EXPECT_EQ(tokenizer.encode("end\x04", {.missing_byte = MissingByte::kDrop}),
             tokenizer.encode("end"));
 }

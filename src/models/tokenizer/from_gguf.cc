@@ -87,6 +87,7 @@ std::shared_ptr<const Pipeline> read_byte_level_bpe(const GgufFile& file) {
                 "pre-tokenizer: " + std::string(pre) + " (" + kPre + ")",
                 "normaliser: none (GGUF files name none)"};
   spec.tokens = read_tokens(file);
+  spec.allow_duplicate_texts = true;
   spec.merges = read_merges(file);
   // Llama 3's own rules, which its GGUF files leave to the reader.
   const bool is_llama3 = pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3";

@@ -12,7 +12,7 @@ namespace mainstem::tokenizer {
 
 /// The files beside tokenizer.json, as text; empty where there is none.
 struct SideFiles {
-  std::string tokenizer_config, generation_config, config;
+  std::string tokenizer_config{}, generation_config{}, config{};
 };
 
 std::shared_ptr<const Pipeline> from_gguf(const GgufFile& file);

@@ -43,7 +43,7 @@ Pipeline::Pipeline(TokenizerSpec spec)
       prefix_ids(std::move(spec.prefix_ids)),
       suffix_ids(std::move(spec.suffix_ids)),
       rules(std::move(spec.rules)),
-      vocab_(spec.tokens),
+      vocab_(spec),
       special_(spec.tokens.size()),
       pretokenizer_(std::move(spec.stages)),
       normalization_(spec.normalization),

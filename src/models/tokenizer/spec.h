@@ -49,6 +49,8 @@ enum class Normalization { kNone, kNfc };
 /// live only until build_pipeline returns.
 struct TokenizerSpec {
   std::vector<TokenSpec> tokens;  ///< by id
+  /// Of two normal tokens with the same text the later counts (as in llama.cpp); else an Error.
+  bool allow_duplicate_texts = false;
   std::vector<MergeSpec> merges;  ///< by rank
   bool last_duplicate_merge_wins = false;
   /// A word that is a token as a whole is not built from merges.

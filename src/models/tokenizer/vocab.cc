@@ -3,6 +3,7 @@
 #include <bit>
 #include <functional>
 
+#include "io/text.h"
 #include "mainstem/error.h"
 
 namespace mainstem::tokenizer {
@@ -33,7 +34,8 @@ bool append_token_bytes(std::string_view text, std::string& out) {
   return true;
 }
 
-Vocab::Vocab(std::span<const TokenSpec> tokens) {
+Vocab::Vocab(const TokenizerSpec& spec) {
+  const std::vector<TokenSpec>& tokens = spec.tokens;
   if (tokens.empty() || tokens.size() > kMaxTokens) {
     throw bad_input("vocabulary", "from 1 to " + std::to_string(kMaxTokens) + " tokens",
                     std::to_string(tokens.size()));
@@ -57,37 +59,30 @@ Vocab::Vocab(std::span<const TokenSpec> tokens) {
   }
 
   slots_.assign(std::bit_ceil(tokens.size() * 2), -1);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (translated[i]) insert(static_cast<int32_t>(i), true);
-  }
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (!translated[i]) insert(static_cast<int32_t>(i), false);
-  }
-}
-
-void Vocab::insert(int32_t id, bool replace) {
-  const std::string_view text = bytes(id);
-  if (text.empty()) return;
-  const size_t mask = slots_.size() - 1;
-  size_t slot = std::hash<std::string_view>{}(text)&mask;
-  while (slots_[slot] >= 0) {
-    if (bytes(slots_[slot]) == text) {
-      if (replace) slots_[slot] = id;
-      return;
+  for (int32_t id = 0; id < size(); ++id) {
+    if (!translated[static_cast<size_t>(id)] || bytes(id).empty()) continue;
+    int32_t& slot = slots_[slot_of(bytes(id))];
+    if (slot >= 0 && !spec.allow_duplicate_texts) {
+      throw bad_input(
+          "vocabulary", "one id for each text",
+          std::to_string(slot) + " and " + std::to_string(id) + " for " + quote(bytes(id)));
     }
-    slot = (slot + 1) & mask;
+    slot = id;
   }
-  slots_[slot] = id;
+  for (int32_t id = 0; id < size(); ++id) {
+    if (translated[static_cast<size_t>(id)] || bytes(id).empty()) continue;
+    int32_t& slot = slots_[slot_of(bytes(id))];
+    if (slot < 0) slot = id;
+  }
 }
 
-int32_t Vocab::find(std::string_view text) const {
+size_t Vocab::slot_of(std::string_view text) const {
   const size_t mask = slots_.size() - 1;
   size_t slot = std::hash<std::string_view>{}(text)&mask;
-  while (slots_[slot] >= 0) {
-    if (bytes(slots_[slot]) == text) return slots_[slot];
-    slot = (slot + 1) & mask;
-  }
-  return -1;
+  while (slots_[slot] >= 0 && bytes(slots_[slot]) != text) slot = (slot + 1) & mask;
+  return slot;
 }
+
+int32_t Vocab::find(std::string_view text) const { return slots_[slot_of(text)]; }
 
 }  // namespace mainstem::tokenizer

@@ -17,7 +17,7 @@ class Vocab {
  public:
   /// Texts of normal tokens are translated from byte-level characters; a text with a character
   /// outside that alphabet, and all other tokens, stand for themselves.
-  explicit Vocab(std::span<const TokenSpec> tokens);
+  explicit Vocab(const TokenizerSpec& spec);
 
   int64_t size() const { return static_cast<int64_t>(kinds_.size()); }
   std::string_view bytes(int32_t id) const {
@@ -29,7 +29,8 @@ class Vocab {
   int32_t find(std::string_view bytes) const;
 
  private:
-  void insert(int32_t id, bool replace);
+  /// The slot that holds `bytes`, or the free one where it would go.
+  size_t slot_of(std::string_view bytes) const;
 
   std::string arena_;
   std::vector<uint32_t> ends_;  // [V + 1], token i lies in [ends_[i], ends_[i + 1])
