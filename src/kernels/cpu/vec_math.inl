@@ -72,9 +72,11 @@ MAINSTEM_INLINE F tanh(F x) {
   return copy_sign(div(em1, add(em1, set1(2.0f))), x);
 }
 
-/// x / (1 + exp(-s)): x times the logistic function of s.
+/// x times the logistic function of s. exp never overflows, so small results keep their accuracy.
 MAINSTEM_INLINE F times_sigmoid(F x, F s) {
-  return div(x, add(set1(1.0f), exp(negate(s))));
+  const F e = exp(negate(abs(s)));
+  const F numerator = select(less(s, zero()), e, set1(1.0f));
+  return div(mul(x, numerator), add(set1(1.0f), e));
 }
 
 /// The normal distribution's cumulative function, Phi(x) = (1 + erf(x / sqrt 2)) / 2.
