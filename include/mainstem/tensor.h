@@ -86,6 +86,8 @@ class TensorView {
   /// Rows [begin, end) of the folded matrix, same bytes.
   TensorView row_range(int64_t begin, int64_t end) const;
 
+  /// The elements in place, for data aligned to T. (Bytes of a mapped file may not be; read_row
+  /// takes any address.)
   template <typename T>
   std::span<const T> as() const {
     return {reinterpret_cast<const T*>(data_), static_cast<size_t>(count_)};

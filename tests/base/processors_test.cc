@@ -66,12 +66,19 @@ TEST_F(CgroupTest, TakesTheTightestOfAllAncestors) {
   EXPECT_EQ(cgroup_quota("0::/\n", root_), 7.0);
   write("a/b/cpu.max", "50000 100000\n");
   EXPECT_EQ(cgroup_quota("0::/a/b\n", root_), 0.5);
+  write("cpu.max", "20000 100000\n");
+  EXPECT_EQ(cgroup_quota("0::/a/b\n", root_), 0.2);
 }
 
 TEST_F(CgroupTest, FindsTheRootWhereTheGroupIsNotMounted) {
   write("cpu.max", "300000 100000\n");
   EXPECT_EQ(cgroup_quota("0::/system/docker-1234\n", root_), 3.0);
-  EXPECT_EQ(cgroup_quota("0::/../../other\n", root_), 3.0);
+}
+
+TEST_F(CgroupTest, ReadsNothingOutsideTheMount) {
+  write("mount/cpu.max", "300000 100000\n");
+  write("cpu.max", "100000 100000\n");
+  EXPECT_EQ(cgroup_quota("0::/../other\n", root_ + "/mount"), 3.0);
 }
 
 TEST_F(CgroupTest, ReadsVersionOneUnderItsMountNames) {
@@ -83,6 +90,7 @@ TEST_F(CgroupTest, ReadsVersionOneUnderItsMountNames) {
   write("cpu/cpu.cfs_quota_us", "100000\n");
   write("cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cgroup_quota("4:cpuacct,cpu:/elsewhere", root_), 1.0);
+  EXPECT_FALSE(cgroup_quota("3:cpuset:/job\n9:cpuacct:/job\n", root_));
 }
 
 TEST_F(CgroupTest, NothingFoundIsNoQuota) {

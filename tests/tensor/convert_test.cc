@@ -119,6 +119,14 @@ TEST(SmallFloats, NanStaysNanWithItsSign) {
   }
 }
 
+TEST(SmallFloats, HalfOverflowsToInfinity) {
+  const auto smallest = std::bit_cast<uint32_t>(65520.0f);
+  for (uint32_t bits = smallest; bits <= 0x7f800000u; bits += 0x1ffu) {
+    ASSERT_EQ(f32_to_f16(std::bit_cast<float>(bits)), 0x7c00) << bits;
+    ASSERT_EQ(f32_to_f16(std::bit_cast<float>(bits | 0x80000000u)), 0xfc00) << bits;
+  }
+}
+
 TEST(SmallFloats, SpecialValues) {
   EXPECT_EQ(f32_to_f16(-0.0f), 0x8000);
   EXPECT_EQ(f32_to_bf16(-0.0f), 0x8000);

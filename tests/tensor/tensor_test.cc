@@ -149,6 +149,22 @@ TEST(AlignedBuffer, IsAlignedAndZeroedOnRequest) {
   EXPECT_THROW(AlignedBuffer{std::numeric_limits<size_t>::max()}, Error);
 }
 
+TEST(AlignedBuffer, SaysWhenThereIsNoMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end the program instead";
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "sanitizers end the program instead";
+#endif
+#endif
+  try {
+    const AlignedBuffer buffer(size_t{1} << 60);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("memory: expected 1152921504606846976 more bytes"));
+  }
+}
+
 TEST(Tensor, StartsZeroedAndSharesItsMemory) {
   Tensor tensor(DType::kF32, {3, 5});
   EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data<float>()) % 64, 0u);
