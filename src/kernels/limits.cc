@@ -38,19 +38,19 @@ MachineLimits measure_limits(int threads) {
   const LimitKernels& kernels = micro_kernels(active_isa()).limits;
   MachineLimits limits;
 
-  // Rounds that take about 20 ms.
+  // Rounds that take about 2 ms: short enough to find a moment of quiet.
   const auto rounds_for = [](double (*peak)(int64_t)) {
-    int64_t rounds = 1000;
+    int64_t rounds = 100;
     while (true) {
       const double begin = seconds();
       peak(rounds);
-      if (seconds() - begin > 0.01) return 2 * rounds;
+      if (seconds() - begin > 0.002) return rounds;
       rounds *= 2;
     }
   };
   const auto peak_rate = [&](double (*peak)(int64_t)) {
     const int64_t rounds = rounds_for(peak);
-    return best_rate(threads, 8, [&](int) { return peak(rounds); });
+    return best_rate(threads, 120, [&](int) { return peak(rounds); });
   };
   limits.f32_gflops = peak_rate(kernels.f32);
   if (kernels.int8 != nullptr) limits.int8_gops = peak_rate(kernels.int8);
@@ -59,7 +59,7 @@ MachineLimits measure_limits(int threads) {
   const AlignedBuffer memory(static_cast<size_t>(kBytes), true);
   const int64_t part = kBytes / threads / 256 * 256;
   std::vector<uint64_t> seen(static_cast<size_t>(threads));
-  limits.read_gb_s = best_rate(threads, 6, [&](int index) {
+  limits.read_gb_s = best_rate(threads, 40, [&](int index) {
     seen[static_cast<size_t>(index)] = kernels.read(memory.data() + index * part, part);
     return static_cast<double>(part);
   });

@@ -84,9 +84,7 @@ void softmax_chunk(const SoftmaxChunk& s) {
     shift = highest;
     if (old > -__builtin_inff()) {
       const F correction = exp(sub(set1(old), set1(shift)));
-      float lanes16[16];
-      spill(correction, lanes16);
-      *s.sum *= lanes16[0];
+      *s.sum *= first_lane(correction);
       for (int64_t e = 0; e < s.out_width; e += 16) {
         store(s.out + e, mul(load(s.out + e), correction));
       }

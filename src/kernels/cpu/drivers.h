@@ -11,12 +11,8 @@
 
 namespace mainstem::kernels {
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-constexpr int64_t round_up(int64_t a, int64_t unit) {
-  return ceil_div(a, unit) * unit;
-}
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t unit) { return ceil_div(a, unit) * unit; }
 
 size_t packed_input_bytes(int64_t rows, int64_t columns, InputPrecision precision);
 void pack_input(const MicroKernels& micro, const GemmInput& input, InputPrecision precision,

@@ -36,20 +36,31 @@ void int8_rows(const Int8Tile& t, const std::byte* w, int first_row, float* c) {
         q[g + 4] = high_nibbles(raw);
       }
     }
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const int8_t* x = a + r * kQuantBlock;
-      Ints dot = set1_int(kOffset == 0 ? 0 : -kOffset * meta[r].sum);
+    // Sums of some rows side by side: one chain of eight dot products waits for itself.
+    constexpr int kBeside = R % 4 == 0 ? 4 : R;
+#pragma GCC unroll 4
+    for (int first = 0; first < R; first += kBeside) {
+      Ints dot[kBeside];
+#pragma GCC unroll 4
+      for (int r = 0; r < kBeside; ++r) {
+        const QuantMeta& x = meta[first + r];
+        dot[r] = kOffset == 0 ? set1_int(0) : set1_int(kBytes ? x.minus_128_sum : x.minus_8_sum);
+      }
 #pragma GCC unroll 8
       for (int g = 0; g < 8; ++g) {
-        if constexpr (kBytes) {
-          dot = dot_bytes(dot, q[g], x + 4 * g);
-        } else {
-          dot = dot_nibbles(dot, q[g], x + 4 * g);
+#pragma GCC unroll 4
+        for (int r = 0; r < kBeside; ++r) {
+          const int8_t* x = a + (first + r) * kQuantBlock + 4 * g;
+          dot[r] = kBytes ? dot_bytes(dot[r], q[g], x) : dot_nibbles(dot[r], q[g], x);
         }
       }
-      sum[r] = fma(to_float(dot), mul(d, set1(meta[r].scale)), sum[r]);
-      if constexpr (kHasMin) sum[r] = fma(m, set1(meta[r].scaled_sum), sum[r]);
+#pragma GCC unroll 4
+      for (int r = 0; r < kBeside; ++r) {
+        const QuantMeta& x = meta[first + r];
+        F& total = sum[first + r];
+        total = fma(to_float(dot[r]), mul(d, set1(x.scale)), total);
+        if constexpr (kHasMin) total = fma(m, set1(x.scaled_sum), total);
+      }
     }
     w += kBlockBytes;
     a += t.a_rows * kQuantBlock;

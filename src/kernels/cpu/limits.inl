@@ -29,11 +29,7 @@ double f32_peak(int64_t rounds) {
     }
   }
   float total = 0;
-  for (const F& s : sum) {
-    float lanes16[16];
-    spill(s, lanes16);
-    total += lanes16[0];
-  }
+  for (const F& s : sum) total += first_lane(s);
   keep(total);
   return static_cast<double>(rounds) * kUnroll * kChains * 32;
 }
@@ -53,11 +49,7 @@ double int8_peak(int64_t rounds) {
     }
   }
   float total = 0;
-  for (const Ints& s : sum) {
-    float lanes16[16];
-    spill(to_float(s), lanes16);
-    total += lanes16[0];
-  }
+  for (const Ints& s : sum) total += first_lane(to_float(s));
   keep(total);
   return static_cast<double>(rounds) * kUnroll * kChains * 128;
 }
@@ -69,10 +61,9 @@ uint64_t read_memory(const std::byte* data, int64_t bytes) {
     for (int j = 0; j < 4; ++j) sum[j] = max(sum[j], load(p + 16 * j));
   }
   const F all = max(max(sum[0], sum[1]), max(sum[2], sum[3]));
-  float lanes16[16];
-  spill(all, lanes16);
+  const float first = first_lane(all);
   uint32_t bits;
-  std::memcpy(&bits, lanes16, 4);
+  std::memcpy(&bits, &first, 4);
   return bits;
 }
 

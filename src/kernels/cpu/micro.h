@@ -39,12 +39,12 @@ struct FloatTile {
   bool accumulate = false;
 };
 
-/// Scale of 32 8-bit inputs and what the correction terms need.
+/// Scale of 32 8-bit inputs and what the correction terms need of their sum.
 struct QuantMeta {
   float scale;
   float scaled_sum;  ///< scale * sum
-  int32_t sum;
-  int32_t unused;
+  int32_t minus_8_sum;
+  int32_t minus_128_sum;
 };
 
 /// The same from 8-bit inputs [block of 32][row][32] and quantised panels.

@@ -14,9 +14,7 @@ MAINSTEM_INLINE void for_vectors(int64_t count, Body body) {
   for (; i + 16 <= count; i += 16) body(i, 16);
   if (i < count) body(i, static_cast<int>(count - i));
 }
-MAINSTEM_INLINE F read(const float* p, int n) {
-  return n == 16 ? load(p) : load_part(p, n);
-}
+MAINSTEM_INLINE F read(const float* p, int n) { return n == 16 ? load(p) : load_part(p, n); }
 MAINSTEM_INLINE void write(float* p, F a, int n) {
   if (n == 16) {
     store(p, a);
@@ -136,26 +134,19 @@ void quantize_row(const float* x, int64_t columns, int64_t block_stride, int8_t*
   for (int64_t block = 0; block < columns / kQuantBlock; ++block) {
     const float* at = x + block / 2 * block_stride + block % 2 * kQuantBlock;
     const F lo = load(at), hi = load(at + 16);
-    // 0 for finite values, else NaN: what is not finite must show in the result.
-    const F finite = fma(lo, zero(), mul(hi, zero()));
-    const float largest = horizontal_max(max(abs(lo), abs(hi)));
-    const float scale = largest / 127.0f + horizontal_sum(finite);
+    const float largest = largest_magnitude(lo, hi);
     int8_t* to = q + block * q_stride;
     QuantMeta& m = meta[block * meta_stride];
-    m = {scale, 0, 0, 0};
-    if (scale >= 0x1p-120f) {
+    if (largest >= 0x1p-113f && largest <= 0x1.fffffep127f) {
+      const float scale = largest / 127.0f;
       const F inverse = set1(127.0f / largest);
-      store_int8(to, mul(lo, inverse));
-      store_int8(to + 16, mul(hi, inverse));
-      int32_t sum = 0;
-      for (int i = 0; i < kQuantBlock; ++i) sum += to[i];
-      m.sum = sum;
-      m.scaled_sum = scale * static_cast<float>(sum);
+      const int32_t sum = store_int8(to, mul(lo, inverse), mul(hi, inverse));
+      m = {scale, scale * static_cast<float>(sum), -8 * sum, -128 * sum};
     } else {
+      // Below 2^-113 everything counts as 0; what is not finite must show in the result.
+      const float scale = largest < 1 ? 0.0f : __builtin_nanf("");
       std::memset(to, 0, kQuantBlock);
-      // Below 2^-113 everything counts as 0; NaN stays.
-      if (scale < 0x1p-120f) m.scale = 0;
-      m.scaled_sum = m.scale;
+      m = {scale, scale, 0, 0};
     }
   }
 }

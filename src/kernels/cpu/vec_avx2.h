@@ -33,9 +33,7 @@ struct D {
   __m256d v[4];
 };
 
-MAINSTEM_INLINE F load(const float* p) {
-  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
-}
+MAINSTEM_INLINE F load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 // Lanes below n of the half that starts at lane `first`.
 MAINSTEM_INLINE __m256i first_lanes(int n, int first) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n - first),
@@ -52,30 +50,16 @@ MAINSTEM_INLINE void store_part(float* p, F a, int n) {
   _mm256_maskstore_ps(p, first_lanes(n, 0), a.lo);
   _mm256_maskstore_ps(p + 8, first_lanes(n, 8), a.hi);
 }
-MAINSTEM_INLINE F both_halves(__m256 x) {
-  return {x, x};
-}
-MAINSTEM_INLINE F set1(float x) {
-  return both_halves(_mm256_set1_ps(x));
-}
-MAINSTEM_INLINE F zero() {
-  return both_halves(_mm256_setzero_ps());
-}
+MAINSTEM_INLINE F both_halves(__m256 x) { return {x, x}; }
+MAINSTEM_INLINE F set1(float x) { return both_halves(_mm256_set1_ps(x)); }
+MAINSTEM_INLINE F zero() { return both_halves(_mm256_setzero_ps()); }
 MAINSTEM_INLINE F lane_index() {
   return {_mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_ps(8, 9, 10, 11, 12, 13, 14, 15)};
 }
-MAINSTEM_INLINE F add(F a, F b) {
-  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
-}
-MAINSTEM_INLINE F sub(F a, F b) {
-  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
-}
-MAINSTEM_INLINE F mul(F a, F b) {
-  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
-}
-MAINSTEM_INLINE F div(F a, F b) {
-  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
-}
+MAINSTEM_INLINE F add(F a, F b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+MAINSTEM_INLINE F sub(F a, F b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+MAINSTEM_INLINE F mul(F a, F b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+MAINSTEM_INLINE F div(F a, F b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
 MAINSTEM_INLINE F fma(F a, F b, F c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
@@ -85,12 +69,8 @@ MAINSTEM_INLINE F fnma(F a, F b, F c) {
 MAINSTEM_INLINE F product_error(F a, F b, F p) {
   return {_mm256_fmsub_ps(a.lo, b.lo, p.lo), _mm256_fmsub_ps(a.hi, b.hi, p.hi)};
 }
-MAINSTEM_INLINE F max(F a, F b) {
-  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
-}
-MAINSTEM_INLINE F min(F a, F b) {
-  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
-}
+MAINSTEM_INLINE F max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+MAINSTEM_INLINE F min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
 MAINSTEM_INLINE F abs(F a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
@@ -108,9 +88,7 @@ MAINSTEM_INLINE __m256 power_of_two(__m256 n) {
   return _mm256_castsi256_ps(
       _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
-MAINSTEM_INLINE F power_of_two(F n) {
-  return {power_of_two(n.lo), power_of_two(n.hi)};
-}
+MAINSTEM_INLINE F power_of_two(F n) { return {power_of_two(n.lo), power_of_two(n.hi)}; }
 MAINSTEM_INLINE F scale_exp2(F a, F n) {
   const F half = round(mul(n, set1(0.5f)));
   return mul(mul(a, power_of_two(half)), power_of_two(sub(n, half)));
@@ -124,8 +102,27 @@ MAINSTEM_INLINE Mask both(Mask a, Mask b) {
 MAINSTEM_INLINE F select(Mask m, F yes, F no) {
   return {_mm256_blendv_ps(no.lo, yes.lo, m.lo), _mm256_blendv_ps(no.hi, yes.hi, m.hi)};
 }
-MAINSTEM_INLINE void spill(F a, float* lanes) {
-  store(lanes, a);
+MAINSTEM_INLINE float first_lane(F a) { return _mm256_cvtss_f32(a.lo); }
+MAINSTEM_INLINE float horizontal_sum(F a) {
+  const __m256 x = _mm256_add_ps(a.lo, a.hi);
+  const __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 z = _mm_add_ps(y, _mm_movehl_ps(y, y));
+  return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
+}
+MAINSTEM_INLINE float horizontal_max(F a) {
+  const __m256 x = _mm256_max_ps(a.lo, a.hi);
+  const __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 z = _mm_max_ps(y, _mm_movehl_ps(y, y));
+  return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
+}
+MAINSTEM_INLINE float largest_magnitude(F a, F b) {
+  const F c = abs(a), d = abs(b);
+  const __m256i x =
+      _mm256_max_epi32(_mm256_max_epi32(_mm256_castps_si256(c.lo), _mm256_castps_si256(c.hi)),
+                       _mm256_max_epi32(_mm256_castps_si256(d.lo), _mm256_castps_si256(d.hi)));
+  const __m128i y = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  const __m128i z = _mm_max_epi32(y, _mm_unpackhi_epi64(y, y));
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(z, _mm_shuffle_epi32(z, 0x55))));
 }
 
 MAINSTEM_INLINE F swap_pairs(F a) {
@@ -162,8 +159,10 @@ MAINSTEM_INLINE D dadd_square(F a, D sum) {
   for (int i = 0; i < 4; ++i) sum.v[i] = _mm256_fmadd_pd(x.v[i], x.v[i], sum.v[i]);
   return sum;
 }
-MAINSTEM_INLINE void spill(D a, double* lanes) {
-  for (int i = 0; i < 4; ++i) _mm256_storeu_pd(lanes + 4 * i, a.v[i]);
+MAINSTEM_INLINE double horizontal_sum(D a) {
+  const __m256d x = _mm256_add_pd(_mm256_add_pd(a.v[0], a.v[2]), _mm256_add_pd(a.v[1], a.v[3]));
+  const __m128d y = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(y, _mm_unpackhi_pd(y, y)));
 }
 
 // ---- small formats
@@ -203,9 +202,7 @@ MAINSTEM_INLINE Ints set1_int(int32_t x) {
   const __m256i v = _mm256_set1_epi32(x);
   return {v, v};
 }
-MAINSTEM_INLINE F to_float(Ints a) {
-  return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
-}
+MAINSTEM_INLINE F to_float(Ints a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 MAINSTEM_INLINE __m256i broadcast4(const int8_t* p) {
   int32_t x;
   std::memcpy(&x, p, 4);
@@ -229,17 +226,20 @@ MAINSTEM_INLINE Ints dot_bytes(Ints sum, Bytes w, const int8_t* a) {
   return {dot_signed(sum.lo, w.lo, x), dot_signed(sum.hi, w.hi, x)};
 }
 
-// Rounded to nearest even; lanes fit int8.
-MAINSTEM_INLINE void store_int8(int8_t* p, F a) {
+MAINSTEM_INLINE __m128i to_int8(F a) {
   const __m256i words = _mm256_permute4x64_epi64(
       _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)), 0xD8);
-  _mm_storeu_si128(
-      reinterpret_cast<__m128i*>(p),
-      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
-MAINSTEM_INLINE void prefetch(const std::byte* p) {
-  _mm_prefetch(p, _MM_HINT_T0);
+MAINSTEM_INLINE int32_t store_int8(int8_t* p, F a, F b) {
+  const __m256i q = _mm256_set_m128i(to_int8(b), to_int8(a));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), q);
+  const __m256i sums =
+      _mm256_sad_epu8(_mm256_xor_si256(q, _mm256_set1_epi8(INT8_MIN)), _mm256_setzero_si256());
+  const __m128i y = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  return _mm_cvtsi128_si32(_mm_add_epi32(y, _mm_unpackhi_epi64(y, y))) - 32 * 128;
 }
+MAINSTEM_INLINE void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
 
 }  // namespace
 }  // namespace mainstem::kernels::MAINSTEM_ISA

@@ -44,60 +44,30 @@ struct D {
   __m512d v[2];
 };
 
-MAINSTEM_INLINE F load(const float* p) {
-  return {_mm512_loadu_ps(p)};
-}
-MAINSTEM_INLINE __mmask16 first_lanes(int n) {
-  return static_cast<__mmask16>((1u << n) - 1u);
-}
+MAINSTEM_INLINE F load(const float* p) { return {_mm512_loadu_ps(p)}; }
+MAINSTEM_INLINE __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 MAINSTEM_INLINE F load_part(const float* p, int n) {
   return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
 }
-MAINSTEM_INLINE void store(float* p, F a) {
-  _mm512_storeu_ps(p, a.v);
-}
+MAINSTEM_INLINE void store(float* p, F a) { _mm512_storeu_ps(p, a.v); }
 MAINSTEM_INLINE void store_part(float* p, F a, int n) {
   _mm512_mask_storeu_ps(p, first_lanes(n), a.v);
 }
-MAINSTEM_INLINE F set1(float x) {
-  return {_mm512_set1_ps(x)};
-}
-MAINSTEM_INLINE F zero() {
-  return {_mm512_setzero_ps()};
-}
+MAINSTEM_INLINE F set1(float x) { return {_mm512_set1_ps(x)}; }
+MAINSTEM_INLINE F zero() { return {_mm512_setzero_ps()}; }
 MAINSTEM_INLINE F lane_index() {
   return {_mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
 }
-MAINSTEM_INLINE F add(F a, F b) {
-  return {_mm512_add_ps(a.v, b.v)};
-}
-MAINSTEM_INLINE F sub(F a, F b) {
-  return {_mm512_sub_ps(a.v, b.v)};
-}
-MAINSTEM_INLINE F mul(F a, F b) {
-  return {_mm512_mul_ps(a.v, b.v)};
-}
-MAINSTEM_INLINE F div(F a, F b) {
-  return {_mm512_div_ps(a.v, b.v)};
-}
-MAINSTEM_INLINE F fma(F a, F b, F c) {
-  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
-}
-MAINSTEM_INLINE F fnma(F a, F b, F c) {
-  return {_mm512_fnmadd_ps(a.v, b.v, c.v)};
-}
-MAINSTEM_INLINE F product_error(F a, F b, F p) {
-  return {_mm512_fmsub_ps(a.v, b.v, p.v)};
-}
-MAINSTEM_INLINE F max(F a, F b) {
-  return {_mm512_max_ps(a.v, b.v)};
-}
-MAINSTEM_INLINE F min(F a, F b) {
-  return {_mm512_min_ps(a.v, b.v)};
-}
-MAINSTEM_INLINE F abs(F a) {
-  return {_mm512_abs_ps(a.v)};
-}
+MAINSTEM_INLINE F add(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
+MAINSTEM_INLINE F sub(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
+MAINSTEM_INLINE F mul(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
+MAINSTEM_INLINE F div(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
+MAINSTEM_INLINE F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+MAINSTEM_INLINE F fnma(F a, F b, F c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
+MAINSTEM_INLINE F product_error(F a, F b, F p) { return {_mm512_fmsub_ps(a.v, b.v, p.v)}; }
+MAINSTEM_INLINE F max(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
+MAINSTEM_INLINE F min(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
+MAINSTEM_INLINE F abs(F a) { return {_mm512_abs_ps(a.v)}; }
 MAINSTEM_INLINE F copy_sign(F magnitude, F sign) {
   const __m512i bit = _mm512_set1_epi32(INT32_MIN);
   return {_mm512_castsi512_ps(_mm512_ternarylogic_epi32(bit, _mm512_castps_si512(sign.v),
@@ -106,30 +76,37 @@ MAINSTEM_INLINE F copy_sign(F magnitude, F sign) {
 MAINSTEM_INLINE F round(F a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-MAINSTEM_INLINE F scale_exp2(F a, F n) {
-  return {_mm512_scalef_ps(a.v, n.v)};
-}
-MAINSTEM_INLINE F power_of_two(F n) {
-  return {_mm512_scalef_ps(_mm512_set1_ps(1), n.v)};
-}
-MAINSTEM_INLINE Mask less(F a, F b) {
-  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)};
-}
-MAINSTEM_INLINE Mask both(Mask a, Mask b) {
-  return {static_cast<__mmask16>(a.v & b.v)};
-}
-MAINSTEM_INLINE F select(Mask m, F yes, F no) {
-  return {_mm512_mask_blend_ps(m.v, no.v, yes.v)};
-}
+MAINSTEM_INLINE F scale_exp2(F a, F n) { return {_mm512_scalef_ps(a.v, n.v)}; }
+MAINSTEM_INLINE F power_of_two(F n) { return {_mm512_scalef_ps(_mm512_set1_ps(1), n.v)}; }
+MAINSTEM_INLINE Mask less(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+MAINSTEM_INLINE Mask both(Mask a, Mask b) { return {static_cast<__mmask16>(a.v & b.v)}; }
+MAINSTEM_INLINE F select(Mask m, F yes, F no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
 
-MAINSTEM_INLINE void spill(F a, float* lanes) {
-  _mm512_storeu_ps(lanes, a.v);
+MAINSTEM_INLINE float first_lane(F a) { return _mm512_cvtss_f32(a.v); }
+MAINSTEM_INLINE float horizontal_sum(F a) {
+  const __m256 x = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 z = _mm_add_ps(y, _mm_movehl_ps(y, y));
+  return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
+}
+MAINSTEM_INLINE float horizontal_max(F a) {
+  const __m256 x = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 z = _mm_max_ps(y, _mm_movehl_ps(y, y));
+  return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
+}
+MAINSTEM_INLINE float largest_magnitude(F a, F b) {
+  const __m512i bits = _mm512_set1_epi32(INT32_MAX);
+  const __m512i m = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a.v), bits),
+                                     _mm512_and_si512(_mm512_castps_si512(b.v), bits));
+  const __m256i x = _mm256_max_epi32(_mm512_castsi512_si256(m), _mm512_extracti32x8_epi32(m, 1));
+  const __m128i y = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  const __m128i z = _mm_max_epi32(y, _mm_unpackhi_epi64(y, y));
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(z, _mm_shuffle_epi32(z, 0x55))));
 }
 
 // The pair (a[i], a[i+1]) of even i exchanged; eight values, each twice.
-MAINSTEM_INLINE F swap_pairs(F a) {
-  return {_mm512_permute_ps(a.v, 0xB1)};
-}
+MAINSTEM_INLINE F swap_pairs(F a) { return {_mm512_permute_ps(a.v, 0xB1)}; }
 MAINSTEM_INLINE F load_doubled(const float* p) {
   const __m512 x = _mm512_castps256_ps512(_mm256_loadu_ps(p));
   return {
@@ -141,9 +118,7 @@ MAINSTEM_INLINE F negate_even(F a) {
 }
 
 // ---- double accumulators
-MAINSTEM_INLINE D dzero() {
-  return {{_mm512_setzero_pd(), _mm512_setzero_pd()}};
-}
+MAINSTEM_INLINE D dzero() { return {{_mm512_setzero_pd(), _mm512_setzero_pd()}}; }
 MAINSTEM_INLINE __m512d half_pd(F a, int half) {
   return _mm512_cvtps_pd(half == 0 ? _mm512_castps512_ps256(a.v) : _mm512_extractf32x8_ps(a.v, 1));
 }
@@ -154,9 +129,11 @@ MAINSTEM_INLINE D dadd_square(F a, D sum) {
   const __m512d lo = half_pd(a, 0), hi = half_pd(a, 1);
   return {{_mm512_fmadd_pd(lo, lo, sum.v[0]), _mm512_fmadd_pd(hi, hi, sum.v[1])}};
 }
-MAINSTEM_INLINE void spill(D a, double* lanes) {
-  _mm512_storeu_pd(lanes, a.v[0]);
-  _mm512_storeu_pd(lanes + 8, a.v[1]);
+MAINSTEM_INLINE double horizontal_sum(D a) {
+  const __m512d w = _mm512_add_pd(a.v[0], a.v[1]);
+  const __m256d x = _mm256_add_pd(_mm512_castpd512_pd256(w), _mm512_extractf64x4_pd(w, 1));
+  const __m128d y = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(y, _mm_unpackhi_pd(y, y)));
 }
 
 // ---- small formats
@@ -169,12 +146,8 @@ MAINSTEM_INLINE F load_bf16(const std::byte* p) {
 }
 
 // ---- bytes: sixteen rows of four
-MAINSTEM_INLINE Bytes load_bytes(const std::byte* p) {
-  return {_mm512_loadu_si512(p)};
-}
-MAINSTEM_INLINE Bytes low_nibbles(Bytes a) {
-  return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))};
-}
+MAINSTEM_INLINE Bytes load_bytes(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
+MAINSTEM_INLINE Bytes low_nibbles(Bytes a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
 MAINSTEM_INLINE Bytes high_nibbles(Bytes a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
 }
@@ -182,12 +155,8 @@ MAINSTEM_INLINE F byte_of_row(Bytes a, int i) {
   return {_mm512_cvtepi32_ps(
       _mm512_and_si512(_mm512_srl_epi32(a.v, _mm_cvtsi32_si128(8 * i)), _mm512_set1_epi32(255)))};
 }
-MAINSTEM_INLINE Ints set1_int(int32_t x) {
-  return {_mm512_set1_epi32(x)};
-}
-MAINSTEM_INLINE F to_float(Ints a) {
-  return {_mm512_cvtepi32_ps(a.v)};
-}
+MAINSTEM_INLINE Ints set1_int(int32_t x) { return {_mm512_set1_epi32(x)}; }
+MAINSTEM_INLINE F to_float(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
 MAINSTEM_INLINE __m512i broadcast4(const int8_t* p) {
   int32_t x;
   std::memcpy(&x, p, 4);
@@ -220,13 +189,16 @@ MAINSTEM_INLINE Ints dot_bytes(Ints sum, Bytes w, const int8_t* a) {
 }
 #endif
 
-// Rounded to nearest even; lanes fit int8.
-MAINSTEM_INLINE void store_int8(int8_t* p, F a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a.v)));
+MAINSTEM_INLINE int32_t store_int8(int8_t* p, F a, F b) {
+  const __m256i q = _mm256_set_m128i(_mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(b.v)),
+                                     _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a.v)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), q);
+  const __m256i sums =
+      _mm256_sad_epu8(_mm256_xor_si256(q, _mm256_set1_epi8(INT8_MIN)), _mm256_setzero_si256());
+  const __m128i y = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  return _mm_cvtsi128_si32(_mm_add_epi32(y, _mm_unpackhi_epi64(y, y))) - 32 * 128;
 }
-MAINSTEM_INLINE void prefetch(const std::byte* p) {
-  _mm_prefetch(p, _MM_HINT_T0);
-}
+MAINSTEM_INLINE void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
 
 }  // namespace
 }  // namespace mainstem::kernels::MAINSTEM_ISA

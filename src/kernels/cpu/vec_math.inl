@@ -8,36 +8,7 @@
 namespace mainstem::kernels::MAINSTEM_ISA {
 namespace {
 
-/// Fixed order: pairs (i, i + 8), then (i, i + 4), and so on.
-template <typename T>
-MAINSTEM_INLINE T fold(T* lanes16) {
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes16[i] += lanes16[i + width];
-  }
-  return lanes16[0];
-}
-MAINSTEM_INLINE float horizontal_sum(F a) {
-  float lanes16[16];
-  spill(a, lanes16);
-  return fold(lanes16);
-}
-MAINSTEM_INLINE double horizontal_sum(D a) {
-  double lanes16[16];
-  spill(a, lanes16);
-  return fold(lanes16);
-}
-/// A NaN may be lost.
-MAINSTEM_INLINE float horizontal_max(F a) {
-  float lanes16[16];
-  spill(a, lanes16);
-  float m = lanes16[0];
-  for (int i = 1; i < 16; ++i) m = lanes16[i] > m ? lanes16[i] : m;
-  return m;
-}
-
-MAINSTEM_INLINE F negate(F a) {
-  return sub(set1(-0.0f), a);
-}
+MAINSTEM_INLINE F negate(F a) { return sub(set1(-0.0f), a); }
 
 struct Reduced {
   F n, q;

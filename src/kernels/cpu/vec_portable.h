@@ -51,18 +51,14 @@ MAINSTEM_INLINE F load(const float* p) {
 MAINSTEM_INLINE F load_part(const float* p, int n) {
   return lanes([&](int i) { return i < n ? p[i] : 0.0f; });
 }
-MAINSTEM_INLINE void store(float* p, F a) {
-  std::memcpy(p, a.v, sizeof a.v);
-}
+MAINSTEM_INLINE void store(float* p, F a) { std::memcpy(p, a.v, sizeof a.v); }
 MAINSTEM_INLINE void store_part(float* p, F a, int n) {
   for (int i = 0; i < n; ++i) p[i] = a.v[i];
 }
 MAINSTEM_INLINE F set1(float x) {
   return lanes([&](int) { return x; });
 }
-MAINSTEM_INLINE F zero() {
-  return set1(0);
-}
+MAINSTEM_INLINE F zero() { return set1(0); }
 MAINSTEM_INLINE F lane_index() {
   return lanes([](int i) { return static_cast<float>(i); });
 }
@@ -138,8 +134,34 @@ MAINSTEM_INLINE Mask both(Mask a, Mask b) {
 MAINSTEM_INLINE F select(Mask m, F yes, F no) {
   return lanes([&](int i) { return m.v[i] ? yes.v[i] : no.v[i]; });
 }
-MAINSTEM_INLINE void spill(F a, float* out) {
-  store(out, a);
+MAINSTEM_INLINE float first_lane(F a) { return a.v[0]; }
+/// Fixed order: lanes (i, i + 8) first, then (i, i + 4), and so on.
+template <typename T>
+MAINSTEM_INLINE T fold(T* lanes16) {
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes16[i] += lanes16[i + width];
+  }
+  return lanes16[0];
+}
+MAINSTEM_INLINE float horizontal_sum(F a) { return fold(a.v); }
+/// A NaN may be lost.
+MAINSTEM_INLINE float horizontal_max(F a) {
+  float m = a.v[0];
+  for (int i = 1; i < 16; ++i) m = a.v[i] > m ? a.v[i] : m;
+  return m;
+}
+/// Of both; NaN counts as larger than infinity.
+MAINSTEM_INLINE float largest_magnitude(F a, F b) {
+  uint32_t most = 0;
+  for (int i = 0; i < 32; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, i < 16 ? &a.v[i] : &b.v[i - 16], 4);
+    bits &= 0x7FFFFFFFu;
+    most = bits > most ? bits : most;
+  }
+  float r;
+  std::memcpy(&r, &most, 4);
+  return r;
 }
 
 /// (a1, a0, a3, a2, …)
@@ -155,9 +177,7 @@ MAINSTEM_INLINE F negate_even(F a) {
 }
 
 // ---- double accumulators
-MAINSTEM_INLINE D dzero() {
-  return {};
-}
+MAINSTEM_INLINE D dzero() { return {}; }
 MAINSTEM_INLINE D dadd(F a, D sum) {
   for (int i = 0; i < 16; ++i) sum.v[i] += static_cast<double>(a.v[i]);
   return sum;
@@ -166,9 +186,7 @@ MAINSTEM_INLINE D dadd_square(F a, D sum) {
   for (int i = 0; i < 16; ++i) sum.v[i] += static_cast<double>(a.v[i]) * a.v[i];
   return sum;
 }
-MAINSTEM_INLINE void spill(D a, double* out) {
-  std::memcpy(out, a.v, sizeof a.v);
-}
+MAINSTEM_INLINE double horizontal_sum(D a) { return fold(a.v); }
 
 // ---- small formats
 MAINSTEM_INLINE float widen_f16(uint16_t h) {
@@ -244,10 +262,15 @@ MAINSTEM_INLINE Ints dot_bytes(Ints sum, Bytes w, const int8_t* a) {
   }
   return sum;
 }
-/// Rounded to nearest even; lanes fit int8.
-MAINSTEM_INLINE void store_int8(int8_t* p, F a) {
-  const F r = round(a);
-  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(r.v[i]);
+/// Both, rounded to nearest even, as 32 bytes; lanes fit int8. Returns their sum.
+MAINSTEM_INLINE int32_t store_int8(int8_t* p, F a, F b) {
+  int32_t sum = 0;
+  const F first = round(a), second = round(b);
+  for (int i = 0; i < 32; ++i) {
+    p[i] = static_cast<int8_t>(i < 16 ? first.v[i] : second.v[i - 16]);
+    sum += p[i];
+  }
+  return sum;
 }
 MAINSTEM_INLINE void prefetch(const std::byte*) {}
 
