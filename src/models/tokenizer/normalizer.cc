@@ -31,6 +31,7 @@ void append_decomposed(uint32_t code_point, std::vector<utf8proc_int32_t>& out) 
 
 /// Combining marks into canonical order. utf8proc's own sort takes quadratic time on long runs.
 void order_marks(std::vector<utf8proc_int32_t>& text) {
+  std::vector<uint64_t> keys;
   for (size_t begin = 0; begin < text.size();) {
     if (combining_class(text[begin]) == 0) {
       ++begin;
@@ -38,11 +39,18 @@ void order_marks(std::vector<utf8proc_int32_t>& text) {
     }
     size_t end = begin + 1;
     while (end < text.size() && combining_class(text[end]) != 0) ++end;
-    std::stable_sort(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                     text.begin() + static_cast<std::ptrdiff_t>(end),
-                     [](utf8proc_int32_t a, utf8proc_int32_t b) {
-                       return combining_class(a) < combining_class(b);
-                     });
+    if (end - begin > 1) {
+      // Sorted by class, equals in the order they came in.
+      keys.clear();
+      for (size_t i = begin; i < end; ++i) {
+        keys.push_back(static_cast<uint64_t>(combining_class(text[i])) << 53 |
+                       static_cast<uint64_t>(i - begin) << 21 | static_cast<uint64_t>(text[i]));
+      }
+      std::ranges::sort(keys);
+      for (size_t i = begin; i < end; ++i) {
+        text[i] = static_cast<utf8proc_int32_t>(keys[i - begin] & 0x1FFFFF);
+      }
+    }
     begin = end;
   }
 }
