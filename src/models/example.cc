@@ -113,9 +113,7 @@ std::string weight_name(Site site, bool gated) {
   }
 }
 
-bool is_name_char(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
+bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 /// The program's formula in the example's names.
 std::string own_formula(std::string_view formula, Site site, bool gated) {

@@ -1,0 +1,150 @@
+#include "cli/arguments.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "mainstem/error.h"
+#include "mainstem/threads.h"
+
+namespace mainstem::cli {
+
+Compute CommonOptions::compute_mode() const {
+  if (compute == "fast") return Compute::kFast;
+  return compute == "f64" ? Compute::kF64 : Compute::kF32;
+}
+
+void add_common(Command& command, CommonOptions& options, const char* default_compute) {
+  options.compute = default_compute;
+  command.group("Common options");
+  command.number("--threads", options.threads, {1, ThreadPool::kMaxThreads},
+                 "Default: all that this process may use");
+  command.choice("--compute", options.compute, {"fast", "f32", "f64"},
+                 "fast: float32, but inputs of products with\n"
+                 "quantised weights are rounded to 8 bits per 32\n"
+                 "columns. f32: weights expanded exactly, float32\n"
+                 "throughout. f64: the reference in double.\n"
+                 "Default: " +
+                     options.compute);
+  command.flag("--json", options.json, "Print one JSON document");
+}
+
+void add_model(Command& command, ModelOptions& options, ModelNeed need) {
+  command.positional("MODEL", options.path, need == ModelNeed::kRequired,
+                     "A folder with config.json, or a .gguf file");
+  command.texts("--allow-unknown-key", options.allow_unknown_keys, "KEY",
+                "Accept a config key that nobody knows");
+}
+
+Model load_model(const ModelOptions& options, bool with_tokenizer) {
+  std::error_code error;
+  const auto status = std::filesystem::status(options.path, error);
+  if (!std::filesystem::exists(status)) {
+    throw bad_input("model", "a folder or a .gguf file", error ? error.message() : "nothing there")
+        .in(options.path);
+  }
+  return Model::load(options.path, {.allow_unknown_keys = options.allow_unknown_keys,
+                                    .skip_tokenizer = !with_tokenizer});
+}
+
+void add_prompt(Command& command, PromptOptions& options, PromptSources sources) {
+  options.command = command;
+  options.has_file = sources == PromptSources::kTextOrFile;
+  command.text("-p,--prompt", options.text, "TEXT", "The text");
+  if (options.has_file) {
+    command.text("-f,--file", options.file, "FILE", "A file with the text");
+  } else {
+    command.text("--tokens", options.tokens, "IDS",
+                 "Ids instead of text: 1,2,3 or @FILE\n(works without tokenizer files)");
+  }
+}
+
+void check_prompt(const PromptOptions& options) {
+  const bool text = options.command->given("-p");
+  const bool other = options.command->given(options.has_file ? "--file" : "--tokens");
+  if (text == other) {
+    throw usage_error("prompt",
+                      options.has_file ? "-p TEXT or --file FILE" : "-p TEXT or --tokens IDS",
+                      text ? "both" : "neither");
+  }
+  if (!options.needs_tokenizer()) parse_ids(options.tokens, "--tokens");
+}
+
+std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model) {
+  const bool from_text = options.needs_tokenizer();
+  std::vector<int64_t> ids;
+  if (from_text) {
+    ids =
+        model.tokenizer().encode(options.from_file() ? read_text_file(options.file) : options.text);
+  } else {
+    ids = parse_ids(options.tokens, "--tokens");
+  }
+  if (ids.empty()) {
+    throw usage_error("prompt", "one token at least", "an empty text")
+        .hint("this model's files put no begin token before a text");
+  }
+  const int64_t vocab = model.spec().vocab_size;
+  for (int64_t id : ids) {
+    if (id >= 0 && id < vocab) continue;
+    const std::string expected = "ids from 0 to " + std::to_string(vocab - 1);
+    if (from_text)
+      throw bad_input("the tokenizer", expected, std::to_string(id)).in(model.path().string());
+    throw usage_error("--tokens", expected, std::to_string(id));
+  }
+  const int64_t context = model.spec().context_length;
+  const auto count = static_cast<int64_t>(ids.size());
+  if (context > 0 && count > context) {
+    throw usage_error("prompt",
+                      "at most " + std::to_string(context) + " tokens, the model's context",
+                      std::to_string(count));
+  }
+  return ids;
+}
+
+std::vector<int64_t> parse_ids(const std::string& text, const char* option) {
+  if (text.starts_with('@')) {
+    const std::string path = text.substr(1);
+    const std::string content = read_text_file(path);
+    if (content.starts_with('@'))
+      throw usage_error(option, "ids in the file", "another @").in(path);
+    return with_context(path, [&] { return parse_ids(content, option); });
+  }
+  std::vector<int64_t> ids;
+  constexpr std::string_view kBetween = ", \t\r\n[]";
+  for (size_t at = text.find_first_not_of(kBetween); at != std::string::npos;) {
+    const size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    int64_t id = 0;
+    const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, id);
+    if (error != std::errc() || stop != text.data() + end) {
+      throw usage_error(option, "integers, as in 1,2,3", "'" + text.substr(at, end - at) + "'");
+    }
+    ids.push_back(id);
+    at = text.find_first_not_of(kBetween, end);
+  }
+  if (ids.empty()) throw usage_error(option, "one id at least", "none");
+  return ids;
+}
+
+std::string read_text_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  if (!file || std::filesystem::is_directory(path, error)) {
+    throw bad_input("text file", "one that can be read", "none").in(path);
+  }
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (file.bad()) throw bad_input("text file", "one that can be read", "an error").in(path);
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t end = text.find(separator);
+    if (end != 0 && !text.empty()) parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace mainstem::cli

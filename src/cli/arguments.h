@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "mainstem/model.h"
+#include "mainstem/session.h"
+
+namespace mainstem::cli {
+
+// One function per command adds it, with its options and what it does.
+void add_example(CommandLine& line);
+void add_inspect(CommandLine& line, const std::vector<std::string>& against);
+void add_tokenize(CommandLine& line);
+void add_run(CommandLine& line);
+void add_trace(CommandLine& line);
+void add_check(CommandLine& line);
+void add_bench(CommandLine& line);
+
+/// What every command takes.
+struct CommonOptions {
+  int64_t threads = 0;  ///< 0: all that this process may use
+  std::string compute;
+  bool json = false;
+  Compute compute_mode() const;
+  int thread_count() const { return static_cast<int>(threads); }
+};
+void add_common(Command& command, CommonOptions& options, const char* default_compute);
+
+/// A model and what of it is loaded.
+struct ModelOptions {
+  std::string path;
+  std::vector<std::string> allow_unknown_keys;
+};
+enum class ModelNeed { kRequired, kOptional };
+void add_model(Command& command, ModelOptions& options, ModelNeed need = ModelNeed::kRequired);
+Model load_model(const ModelOptions& options, bool with_tokenizer);
+
+/// The text or ids to work on: exactly one of -p, --file or --tokens, as far as the command has
+/// them.
+struct PromptOptions {
+  std::optional<Command> command;
+  std::string text, file, tokens;
+  bool from_file() const { return has_file && command->given("--file"); }
+  /// False where ids are given: the tokenizer's files are then not needed.
+  bool needs_tokenizer() const { return has_file || !command->given("--tokens"); }
+  bool has_file = false;  ///< takes --file, else --tokens
+};
+enum class PromptSources { kTextOrTokens, kTextOrFile };
+void add_prompt(Command& command, PromptOptions& options, PromptSources sources);
+/// Usage errors: none or several given, not a list of integers ("@FILE" reads one).
+void check_prompt(const PromptOptions& options);
+/// The ids. Usage errors: outside the vocabulary, none at all, more than the model's context.
+std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model);
+
+/// "1,2,3" or numbers with spaces, or "@FILE" that holds them.
+std::vector<int64_t> parse_ids(const std::string& text, const char* option);
+std::string read_text_file(const std::string& path);
+std::vector<std::string> split(std::string_view text, char separator);
+
+}  // namespace mainstem::cli

@@ -1,0 +1,235 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/console.h"
+#include "cli/inspect_block.h"
+#include "cli/json_writer.h"
+#include "cli/spec_json.h"
+#include "cli/step_table.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "mainstem/error.h"
+
+namespace mainstem::cli {
+namespace {
+
+constexpr int64_t kCacheValueBytes = 4;  // the cache holds float32
+
+struct Options {
+  CommonOptions common;
+  ModelOptions model;
+  int64_t context = 0;
+  bool is_block = false;
+  BlockOptions block;
+  std::vector<std::string> against;
+};
+
+std::string layers_text(const std::vector<int64_t>& layers) {
+  std::string text;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    size_t end = i;
+    while (end + 1 < layers.size() && layers[end + 1] == layers[end] + 1) ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(layers[i]);
+    if (end > i) text += (end == i + 1 ? "," : "-") + std::to_string(layers[end]);
+    i = end;
+  }
+  return text;
+}
+
+/// "210 q4_1, 61 f32", largest share first.
+std::string weight_types(const Model& model) {
+  std::map<DType, std::pair<int64_t, int64_t>> types;  // bytes, count
+  for (const auto& [name, source] : model.weights()) {
+    auto& [bytes, count] = types[source.tensor.dtype()];
+    bytes += source.tensor.bytes();
+    ++count;
+  }
+  std::vector<std::pair<int64_t, std::string>> parts;
+  for (const auto& [dtype, share] : types) {
+    parts.emplace_back(-share.first, fmt::format("{} {}", share.second, name(dtype)));
+  }
+  std::sort(parts.begin(), parts.end());
+  std::string text;
+  for (const auto& [bytes, part] : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string norm_text(const NormSpec& norm) {
+  return fmt::format(
+      "{}, eps {:g}{}{}", norm.kind == NormKind::kRms ? "RMSNorm" : "LayerNorm", norm.eps,
+      norm.bias ? ", bias" : "",
+      norm.weight_offset != 0 ? fmt::format(", weight + {:g}", norm.weight_offset) : "");
+}
+
+void add_block_facts(Table& table, const BlockGroup& group) {
+  const BlockSpec& block = *group.block;
+  const AttentionSpec& attention = block.attention;
+  table.add({"blocks " + layers_text(group.layers),
+             fmt::format("D={} H={} K={} E={} F={}", block.width, attention.heads,
+                         attention.kv_heads, attention.head_width, block.mlp.hidden)});
+  table.add({"  norm", fmt::format("{}; {}-norm, {}", norm_text(block.norm), name(block.placement),
+                                   name(block.residual))});
+  std::string positions = "no rotary positions";
+  if (attention.rotary) {
+    const RotarySpec& rotary = *attention.rotary;
+    positions = fmt::format("rotary {} over {} channels, base {:g}", name(rotary.pairing),
+                            rotary.width, rotary.base);
+    if (rotary.scaling.kind != RotaryScalingKind::kNone) {
+      positions += fmt::format(", {} scaling", name(rotary.scaling.kind));
+    }
+  }
+  table.add({"  attention",
+             fmt::format(
+                 "{}{}; {}{}", name(attention.mask),
+                 attention.mask == MaskKind::kWindow ? fmt::format(" of {}", attention.window) : "",
+                 positions, attention.qk_norm ? "; q/k norm" : "")});
+  table.add({"  MLP", fmt::format("{}, {}{}", block.mlp.gated ? "gated" : "plain",
+                                  name(block.mlp.activation),
+                                  block.mlp.combined ? ", one combined matrix" : "")});
+}
+
+std::string facts(const Model& model, const ProgramCounts& counts, int64_t context) {
+  const ModelSpec& spec = model.spec();
+  Table table({{""}, {""}});
+  table.add({"family", model.family()});
+  table.add({"parameters", with_commas(counts.parameters) +
+                               (spec.head.tied ? " (the tied token table once)" : "")});
+  table.add({"weights", byte_size(static_cast<double>(model.bound()->weight_bytes())) + ": " +
+                            weight_types(model)});
+  table.add({"FLOPs", fmt::format("{} per token with {} cached, head included",
+                                  with_commas(2 * counts.multiply_adds), context)});
+  table.add({"cache", fmt::format("{} bytes per token (float32)",
+                                  with_commas(counts.kv_values_per_token * kCacheValueBytes))});
+  table.add({"context", spec.context_length > 0 ? with_commas(spec.context_length) + " tokens"
+                                                : "not stated"});
+  table.add({"vocabulary", with_commas(spec.vocab_size)});
+  for (const BlockGroup& group : group_blocks(spec.stack)) add_block_facts(table, group);
+  if (spec.stack.final_norm) table.add({"final norm", norm_text(*spec.stack.final_norm)});
+  table.add({"head", spec.head.kind == HeadKind::kNone ? "none"
+                     : spec.head.tied                  ? "tied to the token table"
+                                                       : "a matrix of its own"});
+  for (const std::string& text : model.notes()) table.add({"note", text});
+  for (const std::string& text : model.ignored_weights()) table.add({"not used", text});
+  return table.text();
+}
+
+/// One block of each kind, and everything outside the blocks.
+std::string step_text(const Program& program) {
+  std::vector<std::pair<int, std::string>> shown;  // first layer of each group, heading
+  for (const BlockGroup& group : group_blocks(program.spec.stack)) {
+    shown.emplace_back(static_cast<int>(group.layers[0]),
+                       "blocks.N, N = " + layers_text(group.layers));
+  }
+  Table table({{"step"}, {"shape"}, {"size"}, {"formula"}});
+  int layer = -1;
+  for (const NamedValue& named : program.sites) {
+    const Site site = named.site.site;
+    if (site == Site::kKCache || site == Site::kVCache) continue;
+    const auto group = std::find_if(shown.begin(), shown.end(), [&](const auto& each) {
+      return each.first == named.site.layer;
+    });
+    if (named.site.layer >= 0 && group == shown.end()) continue;
+    if (named.site.layer != layer) {
+      layer = named.site.layer;
+      table.add_heading(layer >= 0 ? group->second : "after the blocks");
+    }
+    const NamedValue& first = *std::find_if(program.sites.begin(), program.sites.end(),
+                                            [&](const auto& n) { return n.value == named.value; });
+    const Value& value = program.value(named.value);
+    table.add(
+        {short_name(named.site), dims_letters(value), dims_numbers(value),
+         first.site == named.site ? program.formula(named.value) : "= " + to_string(first.site)});
+  }
+  return table.text();
+}
+
+void write_sites(JsonWriter& json, const Program& program) {
+  json.key("sites").begin_array(JsonWriter::kLines);
+  for (const NamedValue& named : program.sites) {
+    if (named.site.site == Site::kKCache || named.site.site == Site::kVCache) continue;
+    write_step(json, program, {named.site, named.value});
+  }
+  json.end_array();
+}
+
+int inspect_model(const Options& options) {
+  const Model model = load_model(options.model, false);
+  const ProgramCounts counts = count(model.program(), options.context);
+  if (!options.common.json) {
+    print(styled(Style::kBold, options.model.path) + "\n" + facts(model, counts, options.context) +
+          "\n" + step_text(model.program()));
+    return 0;
+  }
+  JsonWriter json;
+  json.begin_object(JsonWriter::kLines).field("family", model.family());
+  json.field("parameters", counts.parameters).field("flops_per_token", 2 * counts.multiply_adds);
+  json.field("context", options.context).field("weight_bytes", model.bound()->weight_bytes());
+  json.field("kv_bytes_per_token", counts.kv_values_per_token * kCacheValueBytes);
+  json.field("notes", model.notes()).field("ignored_weights", model.ignored_weights()).key("spec");
+  write_spec(json, model.spec());
+  write_sites(json, model.program());
+  print(json.end_object().text());
+  return 0;
+}
+
+BlockOptions second_block(const BlockOptions& first, const std::vector<std::string>& words,
+                          CommonOptions& common) {
+  BlockOptions second = first;
+  CommonOptions more;
+  with_context("--against", [&] {
+    parse_words(words, [&](Command& command) {
+      add_block_options(command, second);
+      add_common(command, more, common.compute.c_str());
+    });
+  });
+  common.json |= more.json;
+  if (second == first) {
+    throw usage_error("--against", "options that make a different block", "the same block")
+        .hint("all that follows --against describes the second block");
+  }
+  return second;
+}
+
+int inspect(Options& options) {
+  if (!options.is_block) {
+    if (!options.against.empty()) throw usage_error("--against", "--block before it", "none");
+    if (options.model.path.empty()) throw usage_error("inspect", "MODEL or --block", "neither");
+    return inspect_model(options);
+  }
+  if (!options.model.path.empty()) {
+    throw usage_error("inspect", "MODEL or --block", "both").in(options.model.path);
+  }
+  std::optional<BlockOptions> second;
+  if (!options.against.empty()) {
+    second = second_block(options.block, options.against, options.common);
+  }
+  print(options.common.json ? block_json(options.block, second, options.context)
+                            : block_text(options.block, second, options.context));
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CommandLine& line, const std::vector<std::string>& against) {
+  Command command =
+      line.add("inspect",
+               "What a model or a block is: parameters, FLOPs, shapes, formulas. --block\n"
+               "describes one block by its options. All that follows --against describes a\n"
+               "second one, the rest as in the first, and the steps that differ are listed:\n"
+               "  mainstem inspect --block --width 512 --against --norm layer --mlp gelu");
+  auto options = std::make_shared<Options>();
+  options->against = against;
+  add_model(command, options->model, ModelNeed::kOptional);
+  command.number("--context", options->context, {0, int64_t{1} << 40},
+                 "Cached tokens that the FLOPs count (default: 0)");
+  command.flag("--block", options->is_block, "One block by the options below");
+  add_block_options(command, options->block);
+  add_common(command, options->common, "f32");
+  command.action([options] { return inspect(*options); });
+}
+
+}  // namespace mainstem::cli

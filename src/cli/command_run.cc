@@ -1,0 +1,223 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/console.h"
+#include "cli/interrupt.h"
+#include "cli/json_writer.h"
+#include "mainstem/error.h"
+#include "mainstem/sampling.h"
+
+namespace mainstem::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMostTokens = int64_t{1} << 40;
+constexpr int64_t kPrefillChunk = 512;  // between two looks at ^C
+
+struct Options {
+  CommonOptions common;
+  ModelOptions model;
+  PromptOptions prompt;
+  int64_t count = 128;
+  SamplingOptions sampling;
+  bool ignore_eos = false;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void check_sampling(const SamplingOptions& options) {
+  try {
+    validate(options);
+  } catch (Error& error) {
+    error.in("the options of mainstem run");
+    throw;
+  }
+}
+
+struct Generated {
+  std::vector<int64_t> ids;
+  std::string text;
+  const char* stop = "length";
+  size_t prompt_tokens = 0;
+  int64_t decode_passes = 0;
+  double first_token_s = 0, prefill_s = 0, decode_s = 0;
+
+  std::optional<double> prefill_rate() const {
+    if (prefill_s <= 0) return std::nullopt;
+    return static_cast<double>(prompt_tokens) / prefill_s;
+  }
+  std::optional<double> decode_rate() const {
+    if (decode_passes == 0 || decode_s <= 0) return std::nullopt;
+    return static_cast<double>(decode_passes) / decode_s;
+  }
+};
+
+/// "eos" for the token that ends a text, "stop" for another one that ends an answer, else null.
+const char* end_reason(const Model& model, int64_t id) {
+  const auto& ends = model.end_ids();
+  if (std::find(ends.begin(), ends.end(), id) == ends.end()) return nullptr;
+  if (model.has_tokenizer() && model.tokenizer().eos_id().value_or(id) != id) return "stop";
+  return "eos";
+}
+
+class Generation {
+ public:
+  Generation(const Model& model, const Options& options, Clock::time_point start)
+      : model_(model),
+        options_(options),
+        start_(start),
+        session_(model.bound(), {.compute = options.common.compute_mode(),
+                                 .threads = options.common.thread_count()}),
+        sequence_(session_.add_sequence()),
+        sampler_(options.sampling) {
+    if (model.has_tokenizer())
+      decoder_.emplace(model.tokenizer(), DecodeOptions{.skip_special = false});
+  }
+
+  Generated run(const std::vector<int64_t>& prompt) {
+    result_.prompt_tokens = prompt.size();
+    std::vector<int64_t> history = prompt;
+    const int64_t context = model_.spec().context_length;
+    std::vector<float> logits = prefill(prompt);
+    for (int64_t made = 0; made < options_.count; ++made) {
+      check_interrupt();
+      const int64_t id = sampler_.sample(logits, history);
+      if (made == 0) result_.first_token_s = seconds_since(start_);
+      if (const char* reason = end_reason(model_, id); reason != nullptr && !options_.ignore_eos) {
+        result_.stop = reason;
+        break;
+      }
+      history.push_back(id);
+      emit(id);
+      const bool full = context > 0 && static_cast<int64_t>(history.size()) >= context;
+      if (made + 1 == options_.count || full) break;
+      const auto begin = Clock::now();
+      logits = forward({id});
+      result_.decode_s += seconds_since(begin);
+      ++result_.decode_passes;
+    }
+    if (decoder_) show(decoder_->finish());
+    return std::move(result_);
+  }
+
+ private:
+  std::vector<float> forward(std::vector<int64_t> tokens) {
+    const SequenceInput input{.sequence = sequence_, .tokens = std::move(tokens)};
+    return session_.forward({&input, 1});
+  }
+
+  std::vector<float> prefill(const std::vector<int64_t>& prompt) {
+    const auto begin = Clock::now();
+    std::vector<float> logits;
+    for (size_t at = 0; at < prompt.size(); at += kPrefillChunk) {
+      check_interrupt();
+      const size_t end = std::min(prompt.size(), at + kPrefillChunk);
+      logits = forward({prompt.begin() + static_cast<std::ptrdiff_t>(at),
+                        prompt.begin() + static_cast<std::ptrdiff_t>(end)});
+    }
+    result_.prefill_s = seconds_since(begin);
+    return logits;
+  }
+
+  void emit(int64_t id) {
+    result_.ids.push_back(id);
+    show(decoder_ ? decoder_->push(id) : (result_.ids.size() > 1 ? "," : "") + std::to_string(id));
+  }
+
+  void show(const std::string& piece) {
+    result_.text += piece;
+    if (!options_.common.json && !piece.empty()) print(piece);
+  }
+
+  const Model& model_;
+  const Options& options_;
+  Clock::time_point start_;
+  Session session_;
+  int64_t sequence_;
+  Sampler sampler_;
+  std::optional<StreamDecoder> decoder_;
+  Generated result_;
+};
+
+std::string json_text(const std::vector<int64_t>& prompt, const Generated& made, bool has_text) {
+  JsonWriter json;
+  json.begin_object(JsonWriter::kLines).field("prompt_ids", prompt).field("ids", made.ids);
+  json.key("text");
+  has_text ? json.value(made.text) : json.null();
+  json.field("stop", made.stop).field("prefill_tok_s", made.prefill_rate());
+  json.field("decode_tok_s", made.decode_rate());
+  json.field("first_token_ms", made.first_token_s * 1000);
+  return json.end_object().text();
+}
+
+std::string summary(const Generated& made) {
+  std::string text = fmt::format("[prompt {} tokens", made.prompt_tokens);
+  if (const auto rate = made.prefill_rate()) text += fmt::format(", {:.1f} tok/s", *rate);
+  text += fmt::format(" | generated {}", made.ids.size());
+  if (const auto rate = made.decode_rate()) text += fmt::format(", {:.1f} tok/s", *rate);
+  return text +
+         fmt::format(" | first token after {:.2f} s | stop: {}]", made.first_token_s, made.stop);
+}
+
+int run(const Options& options, Clock::time_point start) {
+  check_prompt(options.prompt);
+  check_sampling(options.sampling);
+  watch_interrupt();
+  const Model model = load_model(options.model, true);
+  if (model.spec().head.kind == HeadKind::kNone) {
+    throw usage_error("run", "a model with a head that predicts tokens", "none")
+        .in(options.model.path);
+  }
+  const std::vector<int64_t> prompt = prompt_ids(options.prompt, model);
+  Generation generation(model, options, start);
+  try {
+    const Generated made = generation.run(prompt);
+    if (options.common.json) {
+      print(json_text(prompt, made, model.has_tokenizer()));
+    } else {
+      print("\n");
+      note(summary(made));
+    }
+  } catch (const Interrupted&) {
+    if (!options.common.json) print("\n");
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CommandLine& line) {
+  const auto start = Clock::now();
+  Command command =
+      line.add("run",
+               "Generate text. Greedy unless a temperature is given; stops at any of the\n"
+               "model's end tokens. The text goes to standard output as it is made.");
+  auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
+  command.number("-n,--count", options->count, {0, kMostTokens},
+                 "Most tokens to generate (default: 128)");
+  SamplingOptions& sampling = options->sampling;
+  command.number("--temperature", sampling.temperature, "0: greedy (default)");
+  command.number("--top-k", sampling.top_k, {}, "Keep the k most probable tokens (0: all)");
+  command.number("--top-p", sampling.top_p,
+                 "Keep the most probable until their sum is\np (1: all)");
+  command.number("--min-p", sampling.min_p,
+                 "Keep those at least p times as probable as\nthe most probable one");
+  command.number("--repeat-penalty", sampling.repeat_penalty,
+                 "Above 1: tokens of the text so far become less\nlikely");
+  command.number("--seed", sampling.seed, "Of the draws (default: 0)");
+  command.flag("--ignore-eos", options->ignore_eos, "End tokens are tokens as any other");
+  add_common(command, options->common, "fast");
+  command.action([options, start] { return run(*options, start); });
+}
+
+}  // namespace mainstem::cli

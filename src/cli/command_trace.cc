@@ -1,0 +1,285 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "cli/arguments.h"
+#include "cli/console.h"
+#include "cli/foreign_names.h"
+#include "cli/interrupt.h"
+#include "cli/json_writer.h"
+#include "cli/progress.h"
+#include "cli/step_table.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "cli/trace_values.h"
+#include "mainstem/check.h"
+#include "mainstem/error.h"
+#include "mainstem/npz.h"
+#include "mainstem/safetensors.h"
+
+namespace mainstem::cli {
+namespace {
+
+constexpr size_t kFirstInTable = 3;
+
+struct Options {
+  CommonOptions common;
+  ModelOptions model;
+  PromptOptions prompt;
+  std::string sites = "*", positions = "all", out, names = "mainstem", mistake;
+};
+
+Naming naming_of(const std::string& names) {
+  if (names == "hf") return Naming::kHuggingFace;
+  if (names == "tl") return Naming::kTransformerLens;
+  return names == "ggml" ? Naming::kGgml : Naming::kMainstem;
+}
+
+/// Where full tensors go: a safetensors file as they come, an npz file at the end.
+class OutputFile {
+ public:
+  OutputFile(const std::string& path, std::vector<TensorPlan> plan,
+             const std::map<std::string, std::string>& about)
+      : path_(path), count_(plan.size()) {
+    if (path.ends_with(".safetensors")) writer_.emplace(path, plan, about);
+  }
+  void write(const std::string& name, const TensorView& view) {
+    bytes_ += view.bytes();
+    if (writer_) return writer_->write(name, view);
+    Tensor copy(view.dtype(), view.shape());
+    std::copy_n(view.data(), view.bytes(), copy.data<std::byte>());
+    kept_.emplace_back(name, std::move(copy));
+  }
+  void finish() {
+    if (writer_) return writer_->finish();
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, tensor] : kept_) tensors.push_back({name, tensor.view()});
+    write_npz(path_, tensors);
+  }
+  std::string summary() const {
+    return fmt::format("{}: {} tensors, {}\n", path_, count_,
+                       byte_size(static_cast<double>(bytes_)));
+  }
+
+ private:
+  std::string path_;
+  size_t count_;
+  int64_t bytes_ = 0;
+  std::optional<SafetensorsWriter> writer_;
+  std::vector<std::pair<std::string, Tensor>> kept_;
+};
+
+struct Step {
+  Selected selected;
+  std::string name;
+  int axis = -1;
+  Shape shape;
+  Summary summary;
+};
+
+class Trace {
+ public:
+  Trace(const Options& options, const Program& program, std::vector<int64_t> ids)
+      : options_(options), program_(program), ids_(std::move(ids)) {
+    const auto tokens = static_cast<int64_t>(ids_.size());
+    positions_ = parse_positions(options.positions, tokens);
+    const Naming naming = naming_of(options.names);
+    for (const Selected& selected : select_sites(program, split(options.sites, ','))) {
+      Step step{selected,
+                foreign_name(naming, program, selected.value, selected.site),
+                query_axis(program, selected),
+                {},
+                {}};
+      const Value& value = program.value(selected.value);
+      head_rows_ |= value.rows == Rows::kHead;
+      for (const Dim& dim : value.dims) {
+        step.shape.push_back(dim.size >= 0 ? dim.size : dim.letter == 'B' ? 1 : tokens);
+      }
+      if (step.axis >= 0) {
+        step.shape[static_cast<size_t>(step.axis)] = positions_.end - positions_.begin;
+      }
+      steps_.push_back(std::move(step));
+    }
+    // "last" needs the head for one row only.
+    last_only_ = !head_rows_ || (!positions_.all && positions_.begin == tokens - 1);
+  }
+
+  void run(const std::shared_ptr<const BoundProgram>& bound) {
+    std::optional<OutputFile> file;
+    if (!options_.out.empty()) file.emplace(options_.out, plan(), about());
+    SessionOptions session_options{.compute = options_.common.compute_mode(),
+                                   .threads = options_.common.thread_count(),
+                                   .sites = {}};
+    for (const Step& step : steps_) session_options.sites.push_back(step.selected.site);
+    Session session(bound, session_options);
+    const SequenceInput input{.sequence = session.add_sequence(), .tokens = ids_};
+    Progress progress("trace", static_cast<int64_t>(steps_.size()));
+    size_t next = 0;
+    const TraceSink sink = [&](const TraceEvent& event) {
+      check_interrupt();
+      // A value comes once under each of its names; ours is the next one chosen.
+      if (next >= steps_.size() || !(event.site == steps_[next].selected.site)) return;
+      Step& step = steps_[next++];
+      Tensor keep;
+      const bool is_cut = last_only_ && program_.value(step.selected.value).rows == Rows::kHead;
+      const TensorView value =
+          is_cut ? event.value
+                 : cut(event.value, step.axis, positions_.begin, positions_.end, keep);
+      step.shape = value.shape();
+      step.summary = summarise(value);
+      if (file) file->write(step.name, value);
+      progress.update(static_cast<int64_t>(next));
+    };
+    if (last_only_) {
+      session.forward({&input, 1}, sink);
+    } else {
+      session.forward_all({&input, 1}, sink);
+    }
+    check_interrupt();
+    if (next != steps_.size()) throw internal_error("a wanted step did not come");
+    if (!file) return;
+    if (needs_tokens()) {
+      file->write("tokens",
+                  TensorView(DType::kI64, {1, static_cast<int64_t>(ids_.size())}, ids_.data()));
+    }
+    file->finish();
+    file_summary_ = file->summary();
+  }
+
+  std::string json_text() const {
+    JsonWriter json;
+    json.begin_object(JsonWriter::kLines).field("ids", ids_).key("steps");
+    json.begin_array(JsonWriter::kLines);
+    for (const Step& step : steps_) {
+      json.begin_object().field("site", step.name).field("shape", step.shape);
+      json.field("rms", step.summary.rms);
+      write_number(json.key("min"), step, step.summary.minimum);
+      write_number(json.key("max"), step, step.summary.maximum);
+      json.key("first").begin_array();
+      for (double value : step.summary.first) write_number(json, step, value);
+      json.end_array().end_object();
+    }
+    return json.end_array().end_object().text();
+  }
+
+  std::string human_text() const {
+    if (!file_summary_.empty()) return file_summary_;
+    Table table({{"step"},
+                 {"shape"},
+                 {"rms", Align::kRight},
+                 {"min", Align::kRight},
+                 {"max", Align::kRight},
+                 {"first values"}});
+    int layer = -1;
+    for (const Step& step : steps_) {
+      const SiteId& site = step.selected.site;
+      if (site.layer != layer) {
+        layer = site.layer;
+        table.add_heading(layer >= 0 ? fmt::format("blocks.{}", layer) : "after the blocks");
+      }
+      std::string first;
+      const auto& values = step.summary.first;
+      for (size_t i = 0; i < std::min(values.size(), kFirstInTable); ++i) {
+        first += fmt::format("{}{:.3g}", i > 0 ? " " : "", values[i]);
+      }
+      table.add({step.name == to_string(site) ? short_name(site) : step.name,
+                 shape_text(step.shape), short_number(step.summary.rms),
+                 short_number(step.summary.minimum), short_number(step.summary.maximum), first});
+    }
+    return table.text();
+  }
+
+ private:
+  static void write_number(JsonWriter& json, const Step& step, double number) {
+    step.summary.is_f32 ? json.value(static_cast<float>(number)) : json.value(number);
+  }
+
+  bool needs_tokens() const {
+    return std::none_of(steps_.begin(), steps_.end(),
+                        [](const Step& step) { return step.name == "tokens"; });
+  }
+
+  std::vector<TensorPlan> plan() const {
+    const DType dtype = options_.common.compute == "f64" ? DType::kF64 : DType::kF32;
+    std::vector<TensorPlan> plan;
+    for (const Step& step : steps_) {
+      const bool ids =
+          program_.step(program_.value(step.selected.value).producer).op == Op::kTokens;
+      plan.push_back({step.name, ids ? DType::kI64 : dtype, step.shape});
+    }
+    if (needs_tokens()) {
+      plan.push_back({"tokens", DType::kI64, {1, static_cast<int64_t>(ids_.size())}});
+    }
+    return plan;
+  }
+
+  std::map<std::string, std::string> about() const {
+    std::map<std::string, std::string> about{{"mainstem", MAINSTEM_VERSION},
+                                             {"compute", options_.common.compute},
+                                             {"names", options_.names}};
+    if (!positions_.all) {
+      about["positions"] = fmt::format("{}:{}", positions_.begin, positions_.end);
+    }
+    if (!options_.mistake.empty()) about["break"] = options_.mistake;
+    return about;
+  }
+
+  const Options& options_;
+  const Program& program_;
+  std::vector<int64_t> ids_;
+  Positions positions_;
+  std::vector<Step> steps_;
+  bool head_rows_ = false, last_only_ = false;
+  std::string file_summary_;
+};
+
+int trace_command(const Options& options) {
+  check_prompt(options.prompt);
+  if (!options.out.empty() && !options.out.ends_with(".safetensors") &&
+      !options.out.ends_with(".npz")) {
+    throw usage_error("--out", "a name ending in .safetensors or .npz", options.out);
+  }
+  std::optional<Mistake> mistake;
+  if (!options.mistake.empty()) mistake = parse_mistake(options.mistake);
+  watch_interrupt();
+  const Model model = load_model(options.model, options.prompt.needs_tokenizer());
+  std::vector<int64_t> ids = prompt_ids(options.prompt, model);
+  std::shared_ptr<const BoundProgram> bound = model.bound();
+  if (mistake) {
+    bound = std::make_shared<const BoundProgram>(make_mistake(model.program(), *mistake),
+                                                 model.weights());
+  }
+  Trace trace(options, bound->program(), std::move(ids));
+  trace.run(bound);
+  print(options.common.json ? trace.json_text() : trace.human_text());
+  return 0;
+}
+
+}  // namespace
+
+void add_trace(CommandLine& line) {
+  Command command =
+      line.add("trace", "Every named step of one pass: a table, or with --out the full tensors.");
+  auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
+  command.text("--sites", options->sites, "GLOB,...", "Steps by name, as in 'blocks.0.*,logits'");
+  command.text("--positions", options->positions, "WHICH",
+               "Tokens to keep of what has one row per query\n"
+               "token (never of k and v): all, last or A:B");
+  command.text("--out", options->out, "FILE", "Full tensors to F.safetensors or F.npz");
+  command.choice("--names", options->names, {"mainstem", "hf", "tl", "ggml"},
+                 "Names of transformers' modules, TransformerLens\n"
+                 "hooks or llama.cpp nodes; values keep our layout");
+  command.text("--break", options->mistake, "ID[@LAYER]",
+               "Make a known mistake on purpose\n(mainstem check --break list lists them)");
+  add_common(command, options->common, "f32");
+  command.action([options] { return trace_command(*options); });
+}
+
+}  // namespace mainstem::cli

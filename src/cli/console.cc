@@ -1,0 +1,92 @@
+#include "cli/console.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "mainstem/error.h"
+
+namespace mainstem::cli {
+namespace {
+
+bool colours() {
+  static const bool on = [] {
+    const char* no_color = std::getenv("NO_COLOR");
+    const char* term = std::getenv("TERM");
+    return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
+           std::string_view(term) != "dumb";
+  }();
+  return on;
+}
+
+}  // namespace
+
+void print(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EPIPE) {
+      throw ClosedOutput{};
+    } else if (errno != EINTR) {
+      throw bad_input("standard output", "every byte to be written", std::strerror(errno));
+    }
+  }
+}
+
+void note(std::string_view text) {
+  std::string line(text);
+  line += '\n';
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t written = ::write(STDERR_FILENO, rest.data(), rest.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) rest.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+int output_width() {
+  winsize size{};
+  if (!stdout_is_terminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return 80;
+  }
+  return std::clamp<int>(size.ws_col, 60, 120);
+}
+
+std::string styled(Style style, std::string_view text) {
+  if (!colours()) return std::string(text);
+  const char* code = "";
+  switch (style) {
+    case Style::kBold:
+      code = "1";
+      break;
+    case Style::kDim:
+      code = "2";
+      break;
+    case Style::kGreen:
+      code = "32";
+      break;
+    case Style::kRed:
+      code = "31";
+      break;
+  }
+  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+}
+
+void keep_standard_files() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+      // open() takes the lowest free number, which is this one.
+      if (::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) return;
+    }
+  }
+}
+
+}  // namespace mainstem::cli

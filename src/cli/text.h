@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mainstem::cli {
+
+/// Columns that a terminal needs for the text: wide East Asian and emoji characters take two,
+/// combining marks and colour codes none.
+int text_width(std::string_view text);
+
+/// The text filled up with spaces.
+std::string pad_right(std::string_view text, int width);
+std::string pad_left(std::string_view text, int width);
+
+/// Lines of at most `width` columns, broken at spaces; a longer word stays whole.
+std::vector<std::string> wrap(std::string_view text, int width);
+
+/// Broken UTF-8 replaced by U+FFFD.
+std::string valid_utf8(std::string_view text);
+
+/// "12,345,678"
+std::string with_commas(int64_t number);
+/// Five significant digits, for tables: "0.12346", "-1.2e-07", "nan".
+std::string short_number(double number);
+/// "98.4 MB", in powers of 1000.
+std::string byte_size(double bytes);
+/// "[1,4,8]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace mainstem::cli

@@ -1,0 +1,136 @@
+#include "cli/trace_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "mainstem/error.h"
+
+namespace mainstem::cli {
+namespace {
+
+constexpr int64_t kFirstValues = 8;
+
+bool only_in_cache(Site site) { return site == Site::kKCache || site == Site::kVCache; }
+
+int64_t parse_number(std::string_view text, const std::string& whole) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
+    throw usage_error("--positions", "all, last or A:B", "'" + whole + "'");
+  }
+  return number;
+}
+
+}  // namespace
+
+std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs) {
+  std::vector<Selected> selected;
+  std::vector<bool> seen(program.values.size()), used(globs.size());
+  bool cache = false;
+  for (const NamedValue& named : program.sites) {
+    const std::string name = to_string(named.site);
+    bool matches = false;
+    for (size_t i = 0; i < globs.size(); ++i) {
+      if (!glob_match(globs[i], name)) continue;
+      if (only_in_cache(named.site.site)) {
+        cache = true;
+        continue;
+      }
+      matches = used[i] = true;
+    }
+    if (!matches || seen[static_cast<size_t>(named.value)]) continue;
+    seen[static_cast<size_t>(named.value)] = true;
+    selected.push_back({named.site, named.value});
+  }
+  for (size_t i = 0; i < globs.size(); ++i) {
+    if (used[i]) continue;
+    Error error = usage_error("--sites", "names of this model's steps", "'" + globs[i] + "'");
+    error.hint(cache ? "k_cache and v_cache exist only in a pass that continues a cache"
+                     : "mainstem inspect MODEL lists them; as in 'blocks.0.*,logits'");
+    throw error;
+  }
+  return selected;
+}
+
+Positions parse_positions(const std::string& text, int64_t tokens) {
+  if (text == "all") return {0, tokens, true};
+  if (text == "last") return {tokens - 1, tokens, false};
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) parse_number("", text);
+  Positions result{0, tokens, false};
+  const std::string_view view(text);
+  if (colon > 0) result.begin = parse_number(view.substr(0, colon), text);
+  if (colon + 1 < text.size()) result.end = parse_number(view.substr(colon + 1), text);
+  if (result.begin >= result.end || result.end > tokens) {
+    throw usage_error("--positions", "A < B within the " + std::to_string(tokens) + " tokens",
+                      text);
+  }
+  return result;
+}
+
+int query_axis(const Program& program, const Selected& selected) {
+  switch (selected.site.site) {
+    case Site::kTokens:
+    case Site::kK:
+    case Site::kV:
+    case Site::kKNorm:
+    case Site::kKRot:
+    case Site::kCrossK:
+    case Site::kCrossV:
+      return -1;
+    default:
+      break;
+  }
+  const auto& dims = program.value(selected.value).dims;
+  const auto axis =
+      std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return d.letter == 'T'; });
+  return axis == dims.end() ? -1 : static_cast<int>(axis - dims.begin());
+}
+
+TensorView cut(const TensorView& view, int axis, int64_t begin, int64_t end, Tensor& keep) {
+  const Shape& full = view.shape();
+  const auto at = static_cast<size_t>(axis);
+  if (axis < 0 || (begin == 0 && end == full[at])) return view;
+  Shape shape = full;
+  shape[at] = end - begin;
+  int64_t outer = 1;
+  for (size_t i = 0; i < at; ++i) outer *= full[i];
+  const int64_t inner_bytes = outer * full[at] == 0 ? 0 : view.bytes() / (outer * full[at]);
+  if (outer == 1)
+    return TensorView(view.dtype(), std::move(shape), view.data() + begin * inner_bytes);
+  keep = Tensor(view.dtype(), std::move(shape));
+  std::byte* out = keep.data<std::byte>();
+  for (int64_t i = 0; i < outer; ++i) {
+    const std::byte* from = view.data() + (i * full[at] + begin) * inner_bytes;
+    out = std::copy_n(from, (end - begin) * inner_bytes, out);
+  }
+  return keep.view();
+}
+
+Summary summarise(const TensorView& view) {
+  Summary result;
+  result.is_f32 = view.dtype() == DType::kF32;
+  double sum = 0;
+  result.minimum = std::numeric_limits<double>::infinity();
+  result.maximum = -result.minimum;
+  bool broken = false;
+  std::vector<double> row(static_cast<size_t>(view.columns()));
+  for (int64_t r = 0; r < view.rows(); ++r) {
+    read_row(view, r, row.data());
+    for (const double x : row) {
+      broken |= std::isnan(x);
+      sum += x * x;
+      result.minimum = std::min(result.minimum, x);
+      result.maximum = std::max(result.maximum, x);
+      if (result.first.size() < kFirstValues) result.first.push_back(x);
+    }
+  }
+  result.rms = std::sqrt(sum / static_cast<double>(std::max<int64_t>(view.count(), 1)));
+  if (broken)
+    result.rms = result.minimum = result.maximum = std::numeric_limits<double>::quiet_NaN();
+  return result;
+}
+
+}  // namespace mainstem::cli
