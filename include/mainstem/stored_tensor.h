@@ -36,4 +36,9 @@ struct StoredTensor {
   TensorView view() const;
 };
 
+/// Index of the first element that is NaN or infinite. Of quantised types only the block scales
+/// are looked at (the first element of the block is reported); other integers have none. File
+/// formats allow such values, so readers do not look for them.
+std::optional<int64_t> first_non_finite(const TensorView& tensor);
+
 }  // namespace mainstem

@@ -289,8 +289,8 @@ void GgufFile::parse(std::span<const std::byte> bytes, const GgufOptions& option
 
   const uint64_t used = check_packing(tensors_, offsets, alignment_);
   const uint64_t data_start = pad(reader.offset(), alignment_);
-  const uint64_t end =
-      tensors_.empty() ? reader.offset() : checked_add(data_start, used, "file size");
+  // Nothing needs to follow the header where there are no values, not even its padding.
+  const uint64_t end = used == 0 ? reader.offset() : checked_add(data_start, used, "file size");
   if (end > bytes.size()) {
     throw bad_input("file size", std::to_string(end) + " bytes",
                     std::to_string(bytes.size()) + ": " + std::to_string(end - bytes.size()) +
@@ -306,7 +306,7 @@ void GgufFile::parse(std::span<const std::byte> bytes, const GgufOptions& option
     warnings_.push_back("data: " + surplus + " bytes after the last tensor; in " + *path_);
   }
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    tensors_[i].data = bytes.data() + data_start + offsets[i];
+    tensors_[i].data = bytes.data() + std::min<uint64_t>(data_start + offsets[i], bytes.size());
   }
 }
 

@@ -90,7 +90,7 @@ TEST(Json, SizeAndTokensAreLimited) {
 TEST(Json, MemoryIsBounded) {
   // 2 bytes of text that need 16 and more each; the same with objects.
   std::string numbers = "[0";
-  for (int i = 0; i < 6000000; ++i) numbers += ",0";
+  for (int i = 0; i < 3500000; ++i) numbers += ",0";
   expect_bad_input({"memory"}, [&] { parse_json(numbers + "]"); });
   std::string objects = "[{}";
   for (int i = 0; i < 3000000; ++i) objects += ",{}";
