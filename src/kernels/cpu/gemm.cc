@@ -101,27 +101,48 @@ class Product {
     const bool stretches = in_stretches(*part.weight) || (gated && in_stretches(*part.value));
     const int64_t fitting = kTileFloats / std::max(main.stride, beside.stride);
     const int64_t step = stretches ? std::max(kRowStep, fitting / kRowStep * kRowStep) : kRowStep;
+    // Without an epilogue whole panels of plain rows need no scratch.
+    const GemmOutput& to = part.output;
+    const bool direct = part.epilogue.empty() && !gated && to.y != nullptr &&
+                        to.row_pointers == nullptr && main.shift == 0 && main.stride == count;
     for (int64_t m = 0; m < input_.rows; m += step) {
       const int64_t rows = std::min(step, input_.rows - m);
-      multiply(main, m, rows, scratch_.result);
-      if (gated) multiply(beside, m, rows, scratch_.value);
+      if (direct) {
+        multiply(main, m, rows, to.y + m * to.stride + n, to.stride);
+        continue;
+      }
+      multiply(main, m, rows, scratch_.result, main.stride);
+      if (gated) multiply(beside, m, rows, scratch_.value, beside.stride);
       for (int64_t r = 0; r < rows; ++r) {
-        float* y = scratch_.result + r * main.stride + main.shift;
-        float* v = gated ? scratch_.value + r * beside.stride + beside.shift : nullptr;
-        for (const EpilogueOp& op : part.epilogue) apply(op, y, v, m + r, n, count);
-        put(part.output, y, m + r, n, count);
+        finish_row(part, scratch_.result + r * main.stride + main.shift,
+                   gated ? scratch_.value + r * beside.stride + beside.shift : nullptr, m + r, n,
+                   count);
       }
     }
   }
 
-  void multiply(const Columns& c, int64_t m, int64_t rows, float* out) {
+  /// The epilogue of one row; its last step writes where the row goes, if it goes to plain rows.
+  void finish_row(const GemmPart& part, float* x, float* v, int64_t m, int64_t n, int64_t count) {
+    const GemmOutput& to = part.output;
+    float* y = to.y == nullptr ? nullptr : to.y + m * to.stride + n;
+    const size_t ops = part.epilogue.size();
+    for (size_t i = 0; i < ops; ++i) {
+      const bool last = i + 1 == ops && y != nullptr && to.row_pointers == nullptr;
+      apply(part.epilogue[i], x, v, last ? y : x, m, n, count);
+      if (last) return;
+    }
+    if (y != nullptr) std::memcpy(y, x, static_cast<size_t>(count) * sizeof(float));
+    if (to.row_pointers != nullptr) put_by_pointer(to, x, m, n, count);
+  }
+
+  void multiply(const Columns& c, int64_t m, int64_t rows, float* out, int64_t stride) {
     for (int64_t p = 0; p < c.panels; p += kMaxTilePanels) {
       const auto panels = static_cast<int>(std::min<int64_t>(kMaxTilePanels, c.panels - p));
       float* to = out + p * kPanelRows;
       if (uses_int8(*c.matrix)) {
-        multiply_int8(c, p, panels, m, rows, to);
+        multiply_int8(c, p, panels, m, rows, to, stride);
       } else {
-        multiply_float(c, p, panels, m, rows, to);
+        multiply_float(c, p, panels, m, rows, to, stride);
       }
     }
   }
@@ -130,7 +151,8 @@ class Product {
     return c.matrix->data + (c.first_panel + p) * static_cast<int64_t>(c.matrix->stride_bytes);
   }
 
-  void multiply_int8(const Columns& c, int64_t p, int panels, int64_t m, int64_t rows, float* out) {
+  void multiply_int8(const Columns& c, int64_t p, int panels, int64_t m, int64_t rows, float* out,
+                     int64_t stride) {
     for (int64_t r = 0; r < rows;) {
       const PackedInput::Tile tile = input_.tile_of(m + r, micro_.int8.tile_rows);
       micro_.int8.int8_tile({.rows = static_cast<int>(tile.height),
@@ -142,14 +164,14 @@ class Product {
                              .w = panel(c, p),
                              .panel_stride = c.matrix->stride_bytes,
                              .columns = input_.columns,
-                             .c = out + r * c.stride,
-                             .c_stride = c.stride});
+                             .c = out + r * stride,
+                             .c_stride = stride});
       r += tile.height;
     }
   }
 
-  void multiply_float(const Columns& c, int64_t p, int panels, int64_t m, int64_t rows,
-                      float* out) {
+  void multiply_float(const Columns& c, int64_t p, int panels, int64_t m, int64_t rows, float* out,
+                      int64_t stride) {
     const WeightMatrix& w = *c.matrix;
     const bool expand = expands(w);
     const int64_t stretch = expand            ? kExpandColumns
@@ -157,7 +179,7 @@ class Product {
                                               : input_.columns;
     for (int64_t k = 0; k < input_.columns; k += stretch) {
       const int64_t columns = std::min(stretch, input_.columns - k);
-      FloatTile t{.panels = panels, .columns = columns, .c_stride = c.stride, .accumulate = k > 0};
+      FloatTile t{.panels = panels, .columns = columns, .c_stride = stride, .accumulate = k > 0};
       if (expand) {
         for (int i = 0; i < panels; ++i) {
           expand_panel(c, p + i, k, columns, scratch_.panels + i * kExpandColumns * kPanelRows);
@@ -175,7 +197,7 @@ class Product {
         t.rows = static_cast<int>(tile.height);
         t.a_block_stride = tile.height * kInputBlock;
         t.a = input_.tile_values(tile.begin) + k / kInputBlock * t.a_block_stride;
-        t.c = out + r * c.stride;
+        t.c = out + r * stride;
         micro_.tile.float_tile(t);
         r += tile.height;
       }
@@ -208,45 +230,43 @@ class Product {
     micro_.tile.transpose_rows(scratch_.rows, kExpandColumns, columns, out);
   }
 
-  void apply(const EpilogueOp& op, float* y, float* v, int64_t m, int64_t n, int64_t count) {
+  void apply(const EpilogueOp& op, const float* x, float* v, float* y, int64_t m, int64_t n,
+             int64_t count) {
     const RowKernels& rows = micro_.rows;
     switch (op.kind) {
       case EpilogueOp::Kind::kBias:
-        rows.add(y, op.vector + n, y, count);
+        rows.add(x, op.vector + n, y, count);
         return;
       case EpilogueOp::Kind::kScale:
-        rows.scale(op.scalar, y, y, count);
+        rows.scale(op.scalar, x, y, count);
         return;
       case EpilogueOp::Kind::kSoftCap:
-        rows.soft_cap(op.scalar, y, y, count);
+        rows.soft_cap(op.scalar, x, y, count);
         return;
       case EpilogueOp::Kind::kActivation:
-        rows.activation(op.activation, y, y, count);
+        rows.activation(op.activation, x, y, count);
         return;
       case EpilogueOp::Kind::kGate:
         if (op.value_bias != nullptr) rows.add(v, op.value_bias + n, v, count);
-        rows.gate(op.activation, y, v, y, count);
+        rows.gate(op.activation, x, v, y, count);
         return;
       case EpilogueOp::Kind::kRotary: {
         const RotaryTable& table = *op.rotary;
         const int64_t pairs = table.width / 2;
         for (int64_t i = 0; i < count; i += op.head_width) {
-          rows.rotary_head(y + i, y + i, table.cosine + m * pairs, table.sine + m * pairs,
+          rows.rotary_head(x + i, y + i, table.cosine + m * pairs, table.sine + m * pairs,
                            op.head_width, table.width, table.interleaved);
         }
         return;
       }
       case EpilogueOp::Kind::kAddRows:
-        rows.add(y, op.rows + m * op.stride + n, y, count);
+        rows.add(x, op.rows + m * op.stride + n, y, count);
         return;
     }
   }
 
-  static void put(const GemmOutput& to, const float* y, int64_t m, int64_t n, int64_t count) {
-    if (to.y != nullptr) {
-      std::memcpy(to.y + m * to.stride + n, y, static_cast<size_t>(count) * sizeof(float));
-    }
-    if (to.row_pointers == nullptr) return;
+  static void put_by_pointer(const GemmOutput& to, const float* y, int64_t m, int64_t n,
+                             int64_t count) {
     float* row = to.row_pointers[m];
     for (int64_t i = 0; i < count;) {
       const int64_t head = (n + i) / to.head_width, e = (n + i) % to.head_width;
@@ -298,9 +318,7 @@ void pack_input(const MicroKernels& micro, const GemmInput& input, InputPrecisio
   }
 }
 
-size_t gemm_scratch_bytes(int64_t /*rows*/, int64_t /*columns*/) {
-  return Scratch::kBytes;
-}
+size_t gemm_scratch_bytes(int64_t /*rows*/, int64_t /*columns*/) { return Scratch::kBytes; }
 
 void gemm(const MicroKernels& micro, const std::byte* packed, int64_t rows, int64_t columns,
           InputPrecision precision, std::span<const GemmPart> parts, std::byte* scratch,

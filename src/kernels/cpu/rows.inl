@@ -67,9 +67,25 @@ void activation(Activation kind, const float* x, float* y, int64_t count) {
       return activate<Activation::kQuickGelu>(x, y, count);
   }
 }
+template <Activation kind>
+void gated(const float* x, const float* value, float* y, int64_t count) {
+  map(x, value, y, count, [](F p, F q) { return mul(curve<kind>(p), q); });
+}
 void gate(Activation kind, const float* x, const float* value, float* y, int64_t count) {
-  activation(kind, x, y, count);
-  multiply(y, value, y, count);
+  switch (kind) {
+    case Activation::kRelu:
+      return gated<Activation::kRelu>(x, value, y, count);
+    case Activation::kReluSquared:
+      return gated<Activation::kReluSquared>(x, value, y, count);
+    case Activation::kGeluErf:
+      return gated<Activation::kGeluErf>(x, value, y, count);
+    case Activation::kGeluTanh:
+      return gated<Activation::kGeluTanh>(x, value, y, count);
+    case Activation::kSilu:
+      return gated<Activation::kSilu>(x, value, y, count);
+    case Activation::kQuickGelu:
+      return gated<Activation::kQuickGelu>(x, value, y, count);
+  }
 }
 
 // ---------------------------------------------------------------- norm
