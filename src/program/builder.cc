@@ -88,10 +88,12 @@ std::vector<Dim> Builder::merged_tail(ValueId value) const {
 }
 
 std::string Builder::label(ValueId value) const {
-  for (const NamedValue& named : program_.sites) {
-    if (named.value == value) return std::string(name(named.site.site));
+  // The latest name is the one that the reader of a formula has just seen.
+  for (auto named = program_.sites.rbegin(); named != program_.sites.rend(); ++named) {
+    if (named->value == value) return std::string(name(named->site.site));
   }
-  return "x";
+  const Step& producer = program_.step(program_.value(value).producer);
+  return producer.op == Op::kSelectRows ? label(producer.inputs[0]) : "x";
 }
 
 ValueId Builder::at(Site site, ValueId value) {
