@@ -88,12 +88,14 @@ std::vector<Dim> Builder::merged_tail(ValueId value) const {
 }
 
 std::string Builder::label(ValueId value) const {
-  // The latest name is the one that the reader of a formula has just seen.
+  const Step& producer = program_.step(program_.value(value).producer);
+  if (producer.op == Op::kSelectRows) return label(producer.inputs[0]);
+  // The last name says best what the value is for: resid_pre rather than the block before, and
+  // attn_out rather than attn_proj.
   for (auto named = program_.sites.rbegin(); named != program_.sites.rend(); ++named) {
     if (named->value == value) return std::string(name(named->site.site));
   }
-  const Step& producer = program_.step(program_.value(value).producer);
-  return producer.op == Op::kSelectRows ? label(producer.inputs[0]) : "x";
+  return "x";
 }
 
 ValueId Builder::at(Site site, ValueId value) {

@@ -46,7 +46,7 @@ class Builder {
   ValueId multiply(ValueId a, ValueId b);
   ValueId tied_head(ValueId x, const std::string& table_name, bool bias);
 
-  /// Names a value; the first name of a value is the one formulas use.
+  /// Names a value; formulas use the last name that a value has when they are written.
   ValueId at(Site site, ValueId value);
 
   int64_t stack_width() const { return width_; }
