@@ -59,11 +59,19 @@ void add_block_options(Command& command, BlockOptions& options) {
                  "rms: eps 1e-6 (default), layer: eps 1e-5");
   std::vector<std::string> mlps;
   for (const MlpRow& row : kMlps) mlps.emplace_back(row.option);
-  command.choice("--mlp", options.mlp, mlps, "Default: swiglu; gelu and geglu are the tanh form");
+  command.choice("--mlp", options.mlp, mlps,
+                 "Gated: swiglu (default), geglu, geglu-erf, reglu;
+                 "
+                 "plain: gelu, gelu-erf, quick-gelu, silu, relu,
+                 "
+                 "relu-squared. gelu and geglu: the tanh form",
+                 "KIND");
   command.choice("--placement", options.placement, {"pre", "post", "sandwich", "output-only"},
                  "Where the norms stand (default: pre)");
-  command.flag("--bias,!--no-bias", options.bias, "Biases on every projection");
-  command.flag("--rotary,!--no-rotary", options.rotary, "Rotary positions");
+  command.flag("--bias", options.bias, "Biases on every projection");
+  command.flag("--rotary", options.rotary, "Rotary positions");
+  command.negation("--no-bias", options.bias);
+  command.negation("--no-rotary", options.rotary);
 }
 
 BlockSpec block_spec(const BlockOptions& options) {

@@ -37,13 +37,13 @@ int list_mistakes(bool as_json) {
 }
 
 /// The loader has refused the model if a weight is missing or left over; this says what it found.
-CheckResult weights_check(const Model& model) {
+CheckResult file_check(const Model& model) {
   std::string detail =
       fmt::format("all {} weights the program needs are there", model.program().weights.size());
   const auto& ignored = model.ignored_weights();
-  if (ignored.empty()) return {"weights", CheckStatus::kOk, detail + ", none is left over"};
-  return {"weights", CheckStatus::kOk,
-          fmt::format("{}; {} known to be harmless are left over: {}", detail, ignored.size(),
+  if (ignored.empty()) return {"file", CheckStatus::kOk, detail + " and no others"};
+  return {"file", CheckStatus::kOk,
+          fmt::format("{}; left over and harmless: {} ({})", detail, ignored.size(),
                       fmt::join(ignored, ", "))};
 }
 
@@ -66,7 +66,7 @@ int check_model(const Options& options) {
   if (!options.mistake.empty()) mistake = parse_mistake(options.mistake);
   exit_on_interrupt();
   const Model model = load_model(options.model, false);
-  std::vector<CheckResult> results{weights_check(model)};
+  std::vector<CheckResult> results{file_check(model)};
   const Program program = mistake ? make_mistake(model.program(), *mistake) : model.program();
   for (CheckResult& result : check(program, model.weights(), options.common.thread_count())) {
     results.push_back(std::move(result));

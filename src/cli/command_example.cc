@@ -139,8 +139,8 @@ int example(const Options& options) {
 
 void add_example(CommandLine& line) {
   Command command = line.add("example",
-                             "A worked example to follow by hand: every step of one block\n"
-                             "with shape, formula and values.");
+                             "A worked example to follow by hand: every step of one block.\n"
+                             "Each with shape, formula and values.");
   auto options = std::make_shared<Options>();
   command.flag("--causal", options->causal, "Tokens see themselves and those before them");
   command.choice("--norm", options->norm, {"rms", "layer"},

@@ -48,6 +48,10 @@ void Command::flag(const std::string& names, bool& value, const std::string& hel
   app_->add_flag(names, value, help)->group(group_);
 }
 
+void Command::negation(const std::string& names, bool& value) {
+  app_->add_flag_callback(names, [&value] { value = false; })->group("");
+}
+
 void Command::number(const std::string& names, int64_t& value, Limits limits,
                      const std::string& help) {
   app_->add_option(names, value, help)
@@ -80,10 +84,11 @@ void Command::texts(const std::string& names, std::vector<std::string>& value,
 }
 
 void Command::choice(const std::string& names, std::string& value,
-                     const std::vector<std::string>& words, const std::string& help) {
+                     const std::vector<std::string>& words, const std::string& help,
+                     const std::string& type) {
   app_->add_option(names, value, help)
       ->check(silent(CLI::IsMember(words)))
-      ->type_name(CLI::detail::join(words, "|"))
+      ->type_name(type.empty() ? CLI::detail::join(words, "|") : type)
       ->group(group_);
 }
 

@@ -25,6 +25,8 @@ class Command {
     int64_t low = 0, high = INT64_MAX;
   };
   void flag(const std::string& names, bool& value, const std::string& help);
+  /// Takes a flag back; not in the help.
+  void negation(const std::string& names, bool& value);
   void number(const std::string& names, int64_t& value, Limits limits, const std::string& help);
   void number(const std::string& names, uint64_t& value, const std::string& help);
   void number(const std::string& names, double& value, const std::string& help);
@@ -33,8 +35,9 @@ class Command {
   /// May be given several times.
   void texts(const std::string& names, std::vector<std::string>& value, const std::string& type,
              const std::string& help);
+  /// One of the words; `type` stands for a list that is too long for the help.
   void choice(const std::string& names, std::string& value, const std::vector<std::string>& words,
-              const std::string& help);
+              const std::string& help, const std::string& type = {});
   void positional(const std::string& name, std::string& value, bool required,
                   const std::string& help);
   void exclude(const std::string& one, const std::string& other);

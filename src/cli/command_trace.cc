@@ -185,7 +185,8 @@ class Trace {
       std::string first;
       const auto& values = step.summary.first;
       for (size_t i = 0; i < std::min(values.size(), kFirstInTable); ++i) {
-        first += fmt::format("{}{:.3g}", i > 0 ? " " : "", values[i]);
+        first += i > 0 ? " " : "";
+        first += fmt::format("{:.{}g}", values[i], step.summary.is_integer ? 15 : 3);
       }
       table.add({step.name == to_string(site) ? short_name(site) : step.name,
                  shape_text(step.shape), short_number(step.summary.rms),

@@ -50,7 +50,7 @@ std::vector<WeightRow> weight_rows(const Program& program) {
       const std::string twin = "mlp_gate." + row.name.substr(std::string_view("mlp_value.").size());
       for (WeightRow& other : rows) {
         if (other.name != twin) continue;
-        other.name = "mlp gate and value" + twin.substr(twin.find('.'));
+        other.name = "mlp_gate+mlp_value" + twin.substr(twin.find('.'));
         other.letters.replace(1, 1, "2F");
         other.shape[0] *= 2;
         other.parameters *= 2;
@@ -155,7 +155,7 @@ std::string weights_text(const Counted& block, int64_t width) {
   }
   total("MLP", block.mlp);
   total("block", block.counts.parameters);
-  return table.text();
+  return table.text() + "Shapes as files hold them; x @ W takes the transpose, [in, out].\n";
 }
 
 std::string difference_text(const Program& a, const Program& b) {

@@ -112,6 +112,7 @@ TensorView cut(const TensorView& view, int axis, int64_t begin, int64_t end, Ten
 Summary summarise(const TensorView& view) {
   Summary result;
   result.is_f32 = view.dtype() == DType::kF32;
+  result.is_integer = view.dtype() == DType::kI64;
   double sum = 0;
   result.minimum = std::numeric_limits<double>::infinity();
   result.maximum = -result.minimum;

@@ -35,7 +35,7 @@ TensorView cut(const TensorView& view, int axis, int64_t begin, int64_t end, Ten
 struct Summary {
   double rms = 0, minimum = 0, maximum = 0;
   std::vector<double> first;  ///< up to 8
-  bool is_f32 = false;
+  bool is_f32 = false, is_integer = false;
 };
 Summary summarise(const TensorView& view);
 
