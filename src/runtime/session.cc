@@ -101,6 +101,38 @@ class Engine {
   std::vector<SequenceState<T>> states_;
 };
 
+/// Whether a prompt that ends at position `end` may go through in parts: no row sees later ones,
+/// and no angle depends on how long the whole is.
+bool can_chunk(const Program& program, int64_t end) {
+  for (const Step& step : program.steps) {
+    if (step.op == Op::kAttention) {
+      const auto& params = std::get<AttentionParams>(step.params);
+      const bool of_encoder = program.value(step.output).rows == Rows::kEncoder;
+      if (params.mask == MaskKind::kFull && !params.cross && !of_encoder) return false;
+    } else if (step.op == Op::kRotary) {
+      const RotaryScaling& scaling = std::get<RotaryParams>(step.params).rotary.scaling;
+      const bool by_length = scaling.kind == RotaryScalingKind::kDynamic ||
+                             scaling.kind == RotaryScalingKind::kLongRope;
+      if (by_length && end > scaling.original_context) return false;
+    }
+  }
+  return true;
+}
+
+/// The last of each sequence's rows, for a block on its own (models select rows themselves).
+template <typename T>
+std::vector<T> last_rows(std::span<const T> rows, std::span<const SequenceInput> inputs,
+                         size_t width) {
+  std::vector<T> result;
+  size_t end = 0;
+  for (const SequenceInput& input : inputs) {
+    end += input.input.size();
+    const auto last = rows.subspan(end - width, width);
+    result.insert(result.end(), last.begin(), last.end());
+  }
+  return result;
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -117,11 +149,19 @@ struct Session::Impl {
   template <typename Out>
   std::vector<Out> run(std::span<const SequenceInput> inputs, LogitRows rows,
                        const TraceSink& sink, const ValuePatch& patch = {}) {
-    if (f64) {
-      const auto out = f64->run(inputs, rows, sink, patch, options.threads);
-      return {out.begin(), out.end()};
+    if (f64) return run_on<Out>(*f64, inputs, rows, sink, patch);
+    return run_on<Out>(*f32, inputs, rows, sink, patch);
+  }
+
+  template <typename Out, typename T>
+  std::vector<Out> run_on(Engine<T>& engine, std::span<const SequenceInput> inputs, LogitRows rows,
+                          const TraceSink& sink, const ValuePatch& patch) {
+    const std::span<const T> out = engine.run(inputs, rows, sink, patch, options.threads);
+    const Value& output = bound->program().value(bound->program().output);
+    if (rows == LogitRows::kLast && output.rows != Rows::kHead) {
+      const auto last = last_rows(out, inputs, static_cast<size_t>(output.width));
+      return {last.begin(), last.end()};
     }
-    const auto out = f32->run(inputs, rows, sink, patch, options.threads);
     return {out.begin(), out.end()};
   }
 
@@ -158,7 +198,9 @@ std::vector<float> Session::forward(std::span<const SequenceInput> inputs, const
   // A long prompt of one sequence goes in chunks, unless somebody looks at the values.
   const int64_t chunk = impl_->options.chunk;
   if (inputs.size() == 1 && impl_->options.sites.empty() && inputs[0].positions.empty() &&
-      inputs[0].token_types.empty() && inputs[0].input.empty()) {
+      inputs[0].token_types.empty() && inputs[0].input.empty() &&
+      can_chunk(impl_->bound->program(), length(inputs[0].sequence) +
+                                             static_cast<int64_t>(inputs[0].tokens.size()))) {
     SequenceInput rest = inputs[0];
     const auto total = static_cast<int64_t>(rest.tokens.size());
     int64_t done = 0;
