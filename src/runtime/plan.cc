@@ -184,6 +184,8 @@ class Planner {
   }
 
   void note_cache_write(GemmPartPlan& part) {
+    // A value that somebody looks at may be patched before attention reads it: copied later.
+    if (!hidden(part.output)) return;
     for (StepId reader : readers_[index(part.output)]) {
       const Step& step = program_.step(reader);
       if (step.op != Op::kAttention) continue;
