@@ -8,8 +8,10 @@ large, every norm weight its own, biases), so that a default used by mistake sho
 twice: from config.json with safetensors, and from a GGUF file written here with gguf-py, where the rows
 of q and k are permuted as llama.cpp's converter permutes them. Both must give the same q and k.
 
-Bounds, relative to the largest value of the tensor: 2e-5 in float32; in double 1e-6, since
-transformers keeps float32 inside its norms and rotary tables. Exit code 1 if any step differs.
+Bounds, relative to the largest value of the tensor: 2e-5 in float32; in double 1e-5, since
+transformers keeps float32 inside its norms, its softmax and its rotary tables (the double path is
+held to 1e-12 by the oracle under tests/oracle). A value that has several names is compared under its
+first one, the only one a trace keeps. Exit code 1 if any step differs.
 
 Needs torch==2.13.0, transformers==5.24.0, gguf==0.19.0, safetensors==0.8.0.
 """
@@ -28,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama import modeling_llama
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 58, 0, 17, 17, 40, 33, 2, 8, 60, 61]
-BOUNDS = {"f32": 2e-5, "f64": 1e-6}
+BOUNDS = {"f32": 2e-5, "f64": 1e-5}
 
 SHAPE = dict(
     vocab_size=62,
@@ -107,26 +109,25 @@ def record(model):
     def at(module, *arguments, **keywords):
         handles.append(module.register_forward_hook(keep(*arguments, **keywords)))
 
-    at(model.model.embed_tokens, "embed")
+    at(model.model.embed_tokens, "token_embed")
     at(model.model.norm, "final_norm")
-    at(model.lm_head, "logits")
+    at(model.lm_head, "head")
     for number, layer in enumerate(model.model.layers):
         block = f"blocks.{number}."
         heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-        at(layer.input_layernorm, block + "resid_pre", of_input=True)
         at(layer.input_layernorm, block + "attn_norm")
         at(layer.self_attn.q_proj, block + "q", heads)
         at(layer.self_attn.k_proj, block + "k", kv_heads)
         at(layer.self_attn.v_proj, block + "v", kv_heads)
         at(layer.self_attn.o_proj, block + "attn_mix", heads, of_input=True)
-        at(layer.self_attn.o_proj, block + "attn_out")
+        at(layer.self_attn.o_proj, block + "attn_proj")
         at(layer.post_attention_layernorm, block + "resid_mid", of_input=True)
         at(layer.post_attention_layernorm, block + "mlp_norm")
         at(layer.mlp.gate_proj, block + "mlp_gate")
         at(layer.mlp.up_proj, block + "mlp_value")
         at(layer.mlp.act_fn, block + "mlp_act")
         at(layer.mlp.down_proj, block + "mlp_hidden", of_input=True)
-        at(layer.mlp.down_proj, block + "mlp_out")
+        at(layer.mlp.down_proj, block + "mlp_proj")
         at(layer, block + "resid_post")
 
     # What no module holds: the turned q and k.
@@ -240,6 +241,9 @@ def compare(name, reference, got, bound, causal_only=("scores",)):
             wrong += 1
         if not error <= worst:
             worst, worst_site = error, site
+    for site in sorted(set(got) - set(reference) - {"tokens"}):
+        print(f"{name}: {site} has nothing to be compared with")
+        wrong += 1
     print(f"{name}: {len(reference)} steps, worst {worst:.1e} at {worst_site} (bound {bound:.0e})")
     return wrong
 
