@@ -23,13 +23,13 @@ uint32_t last_code_point(std::string_view text, size_t& length) {
 }
 
 bool is_word(uint32_t code_point) {
-  static const CodePointSet word = CodePointSet::word();
-  return word.contains(code_point);
+  static const CodePointSet kWord = CodePointSet::word();
+  return kWord.contains(code_point);
 }
 
 bool is_space(uint32_t code_point) {
-  static const CodePointSet space = CodePointSet::white_space();
-  return space.contains(code_point);
+  static const CodePointSet kSpace = CodePointSet::white_space();
+  return kSpace.contains(code_point);
 }
 
 bool ends_with_word(std::string_view text) {

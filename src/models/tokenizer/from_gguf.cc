@@ -66,17 +66,27 @@ std::string_view need_pretokenizer(const GgufFile& file) {
   return *name;
 }
 
-/// Whether `flag_key` asks for the token, and which of the file's words said so.
-bool wants(const GgufFile& file, const char* name, const char* flag_key, const char* id_key,
-           bool by_default, const std::optional<int64_t>& id, std::vector<std::string>& rules) {
-  const std::optional<bool> flag = file.get_bool(flag_key);
-  const bool add = flag.value_or(by_default);
-  if (add && !id) {
-    throw bad_input(id_key, std::string("an id, since ") + flag_key + " is true", "no such key");
+/// One of the two tokens that a file may want around every text.
+struct Around {
+  const char* name;
+  const char* flag_key;
+  const char* id_key;
+  bool by_default;
+};
+
+void add_around(const GgufFile& file, const Around& token, const std::optional<int64_t>& id,
+                std::vector<int64_t>& ids, std::vector<std::string>& rules) {
+  const std::optional<bool> flag = file.get_bool(token.flag_key);
+  const bool add = flag.value_or(token.by_default);
+  if (add) {
+    if (!id) {
+      throw bad_input(token.id_key, std::string("an id, since ") + token.flag_key + " asks for it",
+                      "no such key");
+    }
+    ids.push_back(*id);
   }
-  rules.push_back(std::string(name) + (add ? ": added (" : ": not added (") +
-                  (flag ? flag_key : std::string("default of the pre-tokenizer")) + ")");
-  return add;
+  rules.push_back(std::string(token.name) + (add ? ": added (" : ": not added (") +
+                  (flag ? token.flag_key : "default of the pre-tokenizer") + ")");
 }
 
 std::shared_ptr<const Pipeline> read_byte_level_bpe(const GgufFile& file) {
@@ -98,14 +108,18 @@ std::shared_ptr<const Pipeline> read_byte_level_bpe(const GgufFile& file) {
   spec.eos_id = read_id(file, "tokenizer.ggml.eos_token_id", count);
   spec.unknown_id = read_id(file, "tokenizer.ggml.unknown_token_id", count);
   spec.padding_id = read_id(file, "tokenizer.ggml.padding_token_id", count);
-  if (wants(file, "BOS", "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", is_llama3,
-            spec.bos_id, spec.rules)) {
-    spec.prefix_ids.push_back(*spec.bos_id);
-  }
-  if (wants(file, "EOS", "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false,
-            spec.eos_id, spec.rules)) {
-    spec.suffix_ids.push_back(*spec.eos_id);
-  }
+  add_around(file,
+             {.name = "BOS",
+              .flag_key = "tokenizer.ggml.add_bos_token",
+              .id_key = "tokenizer.ggml.bos_token_id",
+              .by_default = is_llama3},
+             spec.bos_id, spec.prefix_ids, spec.rules);
+  add_around(file,
+             {.name = "EOS",
+              .flag_key = "tokenizer.ggml.add_eos_token",
+              .id_key = "tokenizer.ggml.eos_token_id",
+              .by_default = false},
+             spec.eos_id, spec.suffix_ids, spec.rules);
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = read_id(file, key, count)) spec.end_ids.push_back(*id);

@@ -76,15 +76,15 @@ std::array<uint32_t, 256> byte_characters() {
 }
 
 std::optional<uint8_t> byte_of_character(uint32_t code_point) {
-  static const std::array<int16_t, 324> bytes = [] {
+  static const std::array<int16_t, 324> kBytes = [] {
     std::array<int16_t, 324> table{};
     table.fill(-1);
     const auto characters = byte_characters();
     for (size_t byte = 0; byte < 256; ++byte) table[characters[byte]] = static_cast<int16_t>(byte);
     return table;
   }();
-  if (code_point >= bytes.size() || bytes[code_point] < 0) return std::nullopt;
-  return static_cast<uint8_t>(bytes[code_point]);
+  if (code_point >= kBytes.size() || kBytes[code_point] < 0) return std::nullopt;
+  return static_cast<uint8_t>(kBytes[code_point]);
 }
 
 }  // namespace mainstem::tokenizer

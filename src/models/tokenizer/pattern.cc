@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "io/text.h"
 #include "mainstem/error.h"
@@ -113,11 +112,6 @@ Pattern::Pattern(const PatternParts& parts, const KindTable& kinds, std::string_
 }
 
 Pattern::~Pattern() { pcre2_code_free(as_code(code_)); }
-
-Pattern::Pattern(Pattern&& other) noexcept
-    : code_(std::exchange(other.code_, nullptr)),
-      jit_(other.jit_),
-      source_(std::move(other.source_)) {}
 
 Matcher::Matcher()
     : data_(pcre2_match_data_create(1, nullptr)), context_(pcre2_match_context_create(nullptr)) {

@@ -61,10 +61,8 @@ class Pattern {
  public:
   Pattern(const PatternParts& parts, const KindTable& kinds, std::string_view source);
   ~Pattern();
-  Pattern(Pattern&& other) noexcept;
   Pattern(const Pattern&) = delete;
   Pattern& operator=(const Pattern&) = delete;
-  Pattern& operator=(Pattern&&) = delete;
 
  private:
   friend class Matcher;

@@ -69,16 +69,17 @@ struct PreTokenizer::State {
 PreTokenizer::PreTokenizer(std::vector<SplitStage> stages) {
   SetPool pool;
   std::vector<PatternParts> parts;
+  parts.reserve(stages.size());
   pool.add(CodePointSet::single(' '));
   for (const SplitStage& stage : stages) {
     parts.push_back(stage.kind == SplitStage::Kind::kSplit ? read_pattern(stage.pattern, pool)
                                                            : PatternParts{});
   }
-  kinds_.emplace(pool);
+  kinds_ = std::make_unique<KindTable>(pool);
   for (size_t i = 0; i < stages.size(); ++i) {
     Compiled& compiled = stages_.emplace_back();
     if (stages[i].kind == SplitStage::Kind::kSplit) {
-      compiled.pattern.emplace(parts[i], *kinds_, stages[i].pattern);
+      compiled.pattern = std::make_unique<Pattern>(parts[i], *kinds_, stages[i].pattern);
     }
     compiled.stage = std::move(stages[i]);
   }
@@ -188,10 +189,10 @@ void PreTokenizer::use_bytes(State& state) const {
     }
     state.units_are_bytes = true;
   }
-  static const std::array<uint32_t, 256> characters = byte_characters();
+  static const std::array<uint32_t, 256> kCharacters = byte_characters();
   state.kinds.clear();
   for (const char byte : text) {
-    state.kinds += static_cast<char>((*kinds_)[characters[static_cast<uint8_t>(byte)]]);
+    state.kinds += static_cast<char>((*kinds_)[kCharacters[static_cast<uint8_t>(byte)]]);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,14 +58,14 @@ class PreTokenizer {
  private:
   struct Compiled {
     SplitStage stage;
-    std::optional<Pattern> pattern;
+    std::unique_ptr<const Pattern> pattern;  ///< of a kSplit stage
   };
   struct State;
 
   void insert_spaces(State& state) const;
   void use_bytes(State& state) const;
 
-  std::optional<KindTable> kinds_;
+  std::unique_ptr<const KindTable> kinds_;
   std::vector<Compiled> stages_;
 };
 
