@@ -8,6 +8,9 @@
 namespace mainstem {
 namespace {
 
+// Far beyond any context, and exact as a double.
+constexpr int64_t kMaxPosition = int64_t{1} << 40;
+
 size_t index(Rows rows) { return static_cast<size_t>(rows); }
 
 void expect_in_range(int64_t value, int64_t limit, const char* what) {
@@ -32,7 +35,10 @@ void PassRows<T>::add_rows(Rows rows, std::span<const int64_t> tokens,
     ids_[r].push_back(tokens[i]);
     const int64_t counted = std::max<int64_t>(past + static_cast<int64_t>(i) - padding, 0);
     const int64_t position = given.empty() ? counted : given[i];
-    if (position < 0) throw usage_error("position", "0 or more", std::to_string(position));
+    if (position < 0 || position > kMaxPosition) {
+      throw usage_error("position", "0 to " + std::to_string(kMaxPosition),
+                        std::to_string(position));
+    }
     positions_[r].push_back(position);
     longest_[r] = std::max(longest_[r], position + 1);
   }
