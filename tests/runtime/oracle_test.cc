@@ -15,7 +15,7 @@ namespace {
 constexpr double kEps64 = std::numeric_limits<double>::epsilon();
 constexpr double kEps32 = std::numeric_limits<float>::epsilon();
 
-constexpr uint64_t kCases = 160;
+constexpr uint64_t kCases = 96;
 
 Kind kind_of(uint64_t seed) {
   return seed % 4 == 3 ? Kind::kEncoderDecoder : (seed % 4 == 2 ? Kind::kEncoder : Kind::kDecoder);

@@ -23,4 +23,10 @@ inline double end_to_end(double epsilon, int64_t blocks) {
   return epsilon * 300 * std::pow(2.5, static_cast<double>(blocks));
 }
 
+/// The same where the inputs of products are rounded to 8 bits of their block's largest value:
+/// half a step of 1/127, through the products of a block one after the other and its softmax.
+inline double rounded_inputs(int64_t blocks) {
+  return 10 * (0.5 / 127) * static_cast<double>(blocks);
+}
+
 }  // namespace mainstem::bounds
