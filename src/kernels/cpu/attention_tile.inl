@@ -7,6 +7,13 @@
 namespace mainstem::kernels::MAINSTEM_ISA {
 namespace {
 
+/// Few rows: decoding, where keys and values come from memory in runs that are too short for the
+/// processor to foresee.
+constexpr int kPrefetchRows = 4;
+MAINSTEM_INLINE void prefetch_floats(const float* p) {
+  prefetch(reinterpret_cast<const std::byte*>(p));
+}
+
 template <int R, int P>
 void score_blocks(const AttentionTile& t, int64_t block, float* scores) {
   F sum[R][P];
@@ -17,6 +24,9 @@ void score_blocks(const AttentionTile& t, int64_t block, float* scores) {
   for (int64_t e = 0; e < t.head_width; ++e, keys += kKeyBlock) {
     F column[P];
     for (int p = 0; p < P; ++p) column[p] = load(keys + p * t.block_stride);
+    if constexpr (R <= kPrefetchRows) {
+      for (int p = 0; p < P; ++p) prefetch_floats(keys + (P + p) * t.block_stride);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const F x = set1(t.q[r * t.q_stride + e]);
@@ -117,6 +127,9 @@ void value_columns(const AttentionTile& t, int64_t e, int64_t first_key, int64_t
     for (; key < stop; ++key, value += t.head_width) {
       F row[P];
       for (int p = 0; p < P; ++p) row[p] = whole ? load(value + 16 * p) : load_part(value, rest);
+      if constexpr (R <= kPrefetchRows) {
+        for (int p = 0; p < P; ++p) prefetch_floats(value + t.block_stride + 16 * p);
+      }
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         const F weight = set1(t.scores[r * t.score_stride + key - first_key]);

@@ -212,8 +212,10 @@ class Product {
     }
     const int64_t first = (c.first_panel + p) * kPanelRows;
     const int64_t present = std::min<int64_t>(kPanelRows, w.rows - first);
-    if (w.dtype == DType::kF32 && present == kPanelRows && w.stride_bytes % sizeof(float) == 0) {
-      const std::byte* at = w.data + first * static_cast<int64_t>(w.stride_bytes);
+    const std::byte* at = w.data + first * static_cast<int64_t>(w.stride_bytes);
+    const bool aligned = reinterpret_cast<uintptr_t>(at) % alignof(float) == 0 &&
+                         w.stride_bytes % sizeof(float) == 0;
+    if (w.dtype == DType::kF32 && present == kPanelRows && aligned) {
       micro_.tile.transpose_rows(reinterpret_cast<const float*>(at) + k,
                                  static_cast<int64_t>(w.stride_bytes / sizeof(float)), columns,
                                  out);

@@ -42,9 +42,7 @@ BlockLayout layout_of(PackFormat format) {
   throw internal_error("block layout of a format without blocks");
 }
 
-int64_t element_bytes(PackFormat format) {
-  return format == PackFormat::kF32 ? 4 : 2;
-}
+int64_t element_bytes(PackFormat format) { return format == PackFormat::kF32 ? 4 : 2; }
 
 DType source_type(PackFormat format) {
   switch (format) {
@@ -192,16 +190,12 @@ WeightMatrix pack_weights(const TensorView& source, PackFormat format,
     for (int lane = 0; lane < kPanelRows; ++lane) {
       const int64_t n = p * kPanelRows + lane;
       if (n >= rows) {
-        // Zero rows. A signed zero weight is stored as 128, but its scale is 0 as well.
-        const std::vector<std::byte> zeros(static_cast<size_t>(source.row_bytes()) + 64);
+        // Rows of zeros fill the last panel: zero scales, minima and values.
+        const std::vector<std::byte> zeros(static_cast<size_t>(columns) * sizeof(float));
         if (is_block_format(format)) {
           pack_blocks(layout_of(format), zeros.data(), columns / kBlock, lane, panel);
-        } else if (format == PackFormat::kF32) {
-          widened.assign(static_cast<size_t>(columns), 0.0f);
-          pack_elements(reinterpret_cast<const std::byte*>(widened.data()), columns, 4, lane,
-                        panel);
         } else {
-          pack_elements(zeros.data(), columns, 2, lane, panel);
+          pack_elements(zeros.data(), columns, element_bytes(format), lane, panel);
         }
         continue;
       }

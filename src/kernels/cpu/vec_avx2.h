@@ -191,9 +191,13 @@ MAINSTEM_INLINE Bytes low_nibbles(Bytes a) {
 MAINSTEM_INLINE Bytes high_nibbles(Bytes a) {
   return low_nibbles({_mm256_srli_epi16(a.lo, 4), _mm256_srli_epi16(a.hi, 4)});
 }
+// i is a constant once loops are unrolled: shifts by an immediate.
 MAINSTEM_INLINE __m256 byte_of_row(__m256i a, int i) {
-  return _mm256_cvtepi32_ps(
-      _mm256_and_si256(_mm256_srl_epi32(a, _mm_cvtsi32_si128(8 * i)), _mm256_set1_epi32(255)));
+  const __m256i shifted = i == 0   ? a
+                          : i == 1 ? _mm256_srli_epi32(a, 8)
+                          : i == 2 ? _mm256_srli_epi32(a, 16)
+                                   : _mm256_srli_epi32(a, 24);
+  return _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(255)));
 }
 MAINSTEM_INLINE F byte_of_row(Bytes a, int i) {
   return {byte_of_row(a.lo, i), byte_of_row(a.hi, i)};
