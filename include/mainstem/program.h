@@ -144,6 +144,11 @@ Program build_program(const ModelSpec& spec);
 /// One block on its own: its input rows [B,T,D] are the site blocks.0.resid_pre.
 Program build_block_program(const BlockSpec& spec);
 
+/// Throws a usage Error at the first step whose inputs, weights and output do not fit: a sum of
+/// values of different widths, a product whose matrix has another size. Built programs fit; this is
+/// for edited ones, and binding does it.
+void validate(const Program& program);
+
 /// Sums over the steps.
 struct ProgramCounts {
   int64_t parameters = 0;         ///< a tied table once

@@ -15,7 +15,10 @@ struct BoundProgram::Impl {
 };
 
 BoundProgram::BoundProgram(Program program, const WeightSources& sources)
-    : program_(std::move(program)), impl_(std::make_unique<Impl>(program_, sources)) {}
+    : program_(std::move(program)) {
+  validate(program_);
+  impl_ = std::make_unique<Impl>(program_, sources);
+}
 BoundProgram::~BoundProgram() = default;
 
 int64_t BoundProgram::weight_bytes() const { return impl_->weights.stored_bytes(); }
