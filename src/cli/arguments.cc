@@ -37,13 +37,16 @@ void add_model(Command& command, ModelOptions& options, ModelNeed need) {
                 "Accept a config key that nobody knows");
 }
 
-Model load_model(const ModelOptions& options, bool with_tokenizer) {
+void expect_model_path(const std::string& path) {
   std::error_code error;
-  const auto status = std::filesystem::status(options.path, error);
-  if (!std::filesystem::exists(status)) {
-    throw bad_input("model", "a folder or a .gguf file", error ? error.message() : "nothing there")
-        .in(options.path);
-  }
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status)) return;
+  throw bad_input("model", "a folder or a .gguf file", error ? error.message() : "nothing")
+      .in(path);
+}
+
+Model load_model(const ModelOptions& options, bool with_tokenizer) {
+  expect_model_path(options.path);
   return Model::load(options.path, {.allow_unknown_keys = options.allow_unknown_keys,
                                     .skip_tokenizer = !with_tokenizer});
 }

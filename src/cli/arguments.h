@@ -38,6 +38,8 @@ struct ModelOptions {
 };
 enum class ModelNeed { kRequired, kOptional };
 void add_model(Command& command, ModelOptions& options, ModelNeed need = ModelNeed::kRequired);
+/// Error (bad input) where there is nothing of that name.
+void expect_model_path(const std::string& path);
 Model load_model(const ModelOptions& options, bool with_tokenizer);
 
 /// The text or ids to work on: exactly one of -p, --file or --tokens, as far as the command has

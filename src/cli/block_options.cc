@@ -60,10 +60,8 @@ void add_block_options(Command& command, BlockOptions& options) {
   std::vector<std::string> mlps;
   for (const MlpRow& row : kMlps) mlps.emplace_back(row.option);
   command.choice("--mlp", options.mlp, mlps,
-                 "Gated: swiglu (default), geglu, geglu-erf, reglu;
-                 "
-                 "plain: gelu, gelu-erf, quick-gelu, silu, relu,
-                 "
+                 "Gated: swiglu (default), geglu, geglu-erf, reglu;\n"
+                 "plain: gelu, gelu-erf, quick-gelu, silu, relu,\n"
                  "relu-squared. gelu and geglu: the tanh form",
                  "KIND");
   command.choice("--placement", options.placement, {"pre", "post", "sandwich", "output-only"},

@@ -178,6 +178,7 @@ int inspect_model(const Options& options) {
 
 BlockOptions second_block(const BlockOptions& first, const std::vector<std::string>& words,
                           CommonOptions& common) {
+  if (words[0].empty()) throw usage_error("--against", "options of a second block", "none");
   BlockOptions second = first;
   CommonOptions more;
   with_context("--against", [&] {

@@ -42,6 +42,26 @@ std::string overview(const CLI::App& app) {
   return text + kFooter;
 }
 
+std::string names_of(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* each : app.get_subcommands({})) {
+    names += (names.empty() ? "" : ", ") + each->get_name();
+  }
+  return names;
+}
+
+std::string quoted(const std::string& word) { return word.empty() ? "none" : "'" + word + "'"; }
+
+/// `bench` without a known word behind it; CLI11 would not say which there are.
+void check_subcommand(const CLI::App& app, const std::string& word) {
+  const std::vector<const CLI::App*> all = app.get_subcommands({});
+  if (all.empty() || word == "--help" || word == "-h") return;
+  for (const CLI::App* each : all) {
+    if (each->get_name() == word) return;
+  }
+  throw usage_error(app.get_name(), "one of " + names_of(app), quoted(word));
+}
+
 }  // namespace
 
 void Command::flag(const std::string& names, bool& value, const std::string& help) {
@@ -131,14 +151,15 @@ Command CommandLine::add(const std::string& name, const std::string& about) {
 int CommandLine::run(std::vector<std::string> arguments) {
   CLI::App& app = impl_->app;
   const std::string first = arguments.empty() ? "" : arguments[0];
-  std::string known, command;
+  const std::string second = arguments.size() < 2 ? "" : arguments[1];
+  std::string command;
   for (const CLI::App* each : app.get_subcommands({})) {
-    known += (known.empty() ? "" : ", ") + each->get_name();
     if (each->get_name() == first) command = first;
   }
-  if (command.empty() && !first.starts_with("-")) {
-    throw usage_error("command", "one of " + known, first.empty() ? "none" : "'" + first + "'");
+  if (command.empty() && first != "--help" && first != "-h" && first != "--version") {
+    throw usage_error("command", "one of " + names_of(app), quoted(first));
   }
+  if (!command.empty()) check_subcommand(*app.get_subcommand(command), second);
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));

@@ -32,12 +32,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// The library's message, with the option's spelling for the field's: top_p, --top-p.
 void check_sampling(const SamplingOptions& options) {
   try {
     validate(options);
-  } catch (Error& error) {
-    error.in("the options of mainstem run");
-    throw;
+  } catch (const Error& error) {
+    std::string text = error.what();
+    std::replace(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find(':')), '_',
+                 '-');
+    throw usage_error("--" + text);
   }
 }
 

@@ -26,6 +26,7 @@ std::string note_of(const Tokenizer& tokenizer, int64_t id) {
 
 int tokenize(const Options& options) {
   check_prompt(options.prompt);
+  expect_model_path(options.model.path);
   const Tokenizer tokenizer = Tokenizer::load(options.model.path);
   const std::vector<int64_t> ids = tokenizer.encode(
       options.prompt.from_file() ? read_text_file(options.prompt.file) : options.prompt.text);

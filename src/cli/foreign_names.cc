@@ -105,23 +105,25 @@ std::string_view activation_node(const Program& program, const SiteId& site) {
 }  // namespace
 
 std::string foreign_name(Naming naming, const Program& program, ValueId value, const SiteId& own) {
+  const auto name_of = [&](const SiteId& site) {
+    const auto row = std::find_if(kRows.begin(), kRows.end(),
+                                  [&](const NameRow& each) { return each.site == site.site; });
+    if (row == kRows.end()) return std::string();
+    std::string name(name_in(naming, *row));
+    if (naming == Naming::kGgml && site.site == Site::kMlpHidden) {
+      name = activation_node(program, site);
+    }
+    if (const size_t at = name.find('#'); at != std::string::npos) {
+      name.replace(at, 1, std::to_string(site.layer));
+    }
+    if (naming == Naming::kGgml) name += ggml_op(program, site, value);
+    return name;
+  };
+  if (const std::string name = name_of(own); !name.empty()) return name;
   // Second names count too: where attn_out is attn_proj, TransformerLens knows it.
   for (const NamedValue& named : program.sites) {
     if (named.value != value) continue;
-    const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const NameRow& each) {
-      return each.site == named.site.site;
-    });
-    if (row == kRows.end()) continue;
-    std::string name(name_in(naming, *row));
-    if (naming == Naming::kGgml && named.site.site == Site::kMlpHidden) {
-      name = activation_node(program, named.site);
-    }
-    if (name.empty()) continue;
-    if (const size_t at = name.find('#'); at != std::string::npos) {
-      name.replace(at, 1, std::to_string(named.site.layer));
-    }
-    if (naming == Naming::kGgml) name += ggml_op(program, named.site, value);
-    return name;
+    if (const std::string name = name_of(named.site); !name.empty()) return name;
   }
   return to_string(own);
 }
