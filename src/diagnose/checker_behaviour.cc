@@ -100,16 +100,14 @@ void Checker::check_causal() {
     corrupt(corrupted, position);
     const auto before = static_cast<size_t>(position * output_width());
     const std::vector<double> whole = output_rows(corrupted);
-    worst =
-        std::max(worst, distance(std::span(whole).first(before), std::span(right).first(before)));
+    worst = larger(worst, distance(std::span(whole).first(before), std::span(right).first(before)));
     const std::vector<double> stepped = decode_rows(corrupted);
-    worst = std::max(
+    worst = larger(
         worst, distance(std::span(stepped).first(before), std::span(right_stepped).first(before)));
   }
   report("causal", worst <= kFloatPassSlack,
-         fmt::format("corrupting a position moves earlier outputs by {:.1e}, also through the "
-                     "cache",
-                     worst));
+         fmt::format("corrupting a position moves earlier outputs by {}, also through the cache",
+                     to_text(worst)));
 }
 
 void Checker::check_zero_input() {
@@ -144,7 +142,7 @@ void Checker::check_batch() {
   alone.insert(alone.end(), rest.begin(), rest.end());
   const double moved = distance(together, alone);
   report("batch", moved <= kFloatPassSlack,
-         fmt::format("a second sequence in the batch moves outputs by {:.1e}", moved));
+         fmt::format("a second sequence in the batch moves outputs by {}", to_text(moved)));
 }
 
 void Checker::check_decode() {
@@ -194,13 +192,12 @@ void Checker::check_decode() {
   for (const SiteId& site : sites) {
     const std::string name = to_string(site);
     const double moved = distance(stepped[name], whole[name]);
-    if (!(moved <= worst)) {
-      worst = moved;
-      where = name;
-    }
+    if (larger(worst, moved) == worst || std::isnan(worst)) continue;
+    worst = moved;
+    where = name;
   }
   report("decode", worst <= kPassSlack,
-         fmt::format("step by step differs from one pass by {:.1e}{}", worst,
+         fmt::format("step by step differs from one pass by {}{}", to_text(worst),
                      where.empty() ? "" : " at " + where));
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 
 namespace mainstem {
 
@@ -23,6 +26,14 @@ inline double distance(std::span<const double> a, std::span<const double> b) {
   }
   if (difference == 0) return 0;
   return norm == 0 ? std::numeric_limits<double>::infinity() : std::sqrt(difference / norm);
+}
+
+/// The larger of two differences; a NaN stays for good.
+inline double larger(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
+
+/// A difference as findings print it.
+inline std::string to_text(double difference) {
+  return std::isnan(difference) ? "nan (not finite)" : fmt::format("{:.1e}", difference);
 }
 
 }  // namespace mainstem

@@ -1,0 +1,41 @@
+#include "mainstem/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mainstem/decoder_block.h"
+
+namespace mainstem {
+namespace {
+
+using ::testing::HasSubstr;
+
+CheckResult result_of(const std::vector<CheckResult>& results, const std::string& id) {
+  for (const CheckResult& result : results) {
+    if (result.id == id) return result;
+  }
+  return {id, CheckStatus::kNotApplicable, "no such check"};
+}
+
+// Two outputs that overflow cannot be called equal.
+TEST(Check, OutputsThatAreNotFinitePassNoComparison) {
+  const DecoderBlockOptions options{.width = 16, .heads = 2};
+  Generator generator(1);
+  StateDict state = init_decoder_block(options, generator);
+  for (StateEntry& entry : state) {
+    if (entry.name != "mlp.w.weight") continue;
+    float* values = entry.value.data<float>();
+    for (int64_t i = 0; i < entry.value.count(); ++i) values[i] *= 1e25F;
+  }
+  const WeightSources weights = decoder_block_weights(options, state);
+  const auto results = check(build_block_program(decoder_block_spec(options)), weights, 1);
+  EXPECT_EQ(result_of(results, "weights").status, CheckStatus::kOk);
+  for (const char* id : {"causal", "batch"}) {
+    const CheckResult result = result_of(results, id);
+    EXPECT_EQ(result.status, CheckStatus::kFailed) << id;
+    EXPECT_THAT(result.detail, HasSubstr("nan (not finite)")) << id;
+  }
+}
+
+}  // namespace
+}  // namespace mainstem
