@@ -118,6 +118,9 @@ configure() {
     cmake --fresh --preset "$preset" "${options[@]}" "$@"
 }
 
+# Newer compilers find new things to warn of; they do not keep a user from testing.
+dev_configure() { configure dev "-DMAINSTEM_WERROR=${CI:+ON}"; }
+
 # build PRESET [TARGET...]
 build() {
   local preset=$1
