@@ -137,12 +137,10 @@ std::string step_text(const Program& program) {
       layer = named.site.layer;
       table.add_heading(layer >= 0 ? group->second : "after the blocks");
     }
-    const NamedValue& first = *std::find_if(program.sites.begin(), program.sites.end(),
-                                            [&](const auto& n) { return n.value == named.value; });
+    const SiteId& first = first_name(program, named.value);
     const Value& value = program.value(named.value);
-    table.add(
-        {short_name(named.site), dims_letters(value), dims_numbers(value),
-         first.site == named.site ? program.formula(named.value) : "= " + to_string(first.site)});
+    table.add({short_name(named.site), dims_letters(value), dims_numbers(value),
+               first == named.site ? program.formula(named.value) : "= " + to_string(first)});
   }
   return table.text();
 }

@@ -28,11 +28,6 @@ Progress::~Progress() {
   if (shown_) draw("\r\x1b[K");
 }
 
-void Progress::update(int64_t done, std::string label) {
-  label_ = std::move(label);
-  update(done);
-}
-
 void Progress::update(int64_t done) {
   if (!on_ || Clock::now() < next_) return;
   next_ = Clock::now() + std::chrono::milliseconds(100);

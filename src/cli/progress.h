@@ -16,7 +16,6 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(int64_t done);
-  void update(int64_t done, std::string label);
 
  private:
   using Clock = std::chrono::steady_clock;

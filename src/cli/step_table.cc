@@ -1,5 +1,7 @@
 #include "cli/step_table.h"
 
+#include <algorithm>
+
 #include "mainstem/tensor.h"
 
 namespace mainstem::cli {
@@ -21,6 +23,12 @@ std::string dims_numbers(const Value& value) {
 }
 
 std::string short_name(const SiteId& site) { return std::string(name(site.site)); }
+
+const SiteId& first_name(const Program& program, ValueId value) {
+  return std::find_if(program.sites.begin(), program.sites.end(),
+                      [&](const NamedValue& named) { return named.value == value; })
+      ->site;
+}
 
 std::vector<StepRow> first_names(const Program& program) {
   std::vector<StepRow> rows;
@@ -58,8 +66,16 @@ void write_step(JsonWriter& json, const Program& program, const StepRow& row) {
   for (const Dim& dim : value.dims) json.value(std::string(1, dim.letter));
   json.end_array().key("size").begin_array();
   for (const Dim& dim : value.dims) dim.size >= 0 ? json.value(dim.size) : json.null();
-  json.end_array().field("formula", program.formula(row.value));
-  json.field("parameters", parameters_of(program, row.value)).end_object();
+  json.end_array();
+  const SiteId& first = first_name(program, row.value);
+  if (first == row.site) {
+    json.field("formula", program.formula(row.value));
+    json.field("parameters", parameters_of(program, row.value));
+  } else {
+    json.field("formula", "= " + to_string(first)).field("same_as", to_string(first));
+    json.field("parameters", 0);
+  }
+  json.end_object();
 }
 
 }  // namespace mainstem::cli

@@ -15,6 +15,9 @@ std::string dims_numbers(const Value& value);
 /// "q_rot" of blocks.3.q_rot.
 std::string short_name(const SiteId& site);
 
+/// The earliest name of a value that has one.
+const SiteId& first_name(const Program& program, ValueId value);
+
 /// A value under its first name.
 struct StepRow {
   SiteId site;
@@ -28,7 +31,7 @@ std::vector<WeightId> weights_of(const Program& program, ValueId value);
 int64_t parameters_of(const Program& program, ValueId value);
 
 /// {"site", "shape" in letters, "size" in numbers (null where only a run knows), "formula",
-/// "parameters"}
+/// "parameters" of the weights it reads}; a second name has "same_as" and no parameters.
 void write_step(JsonWriter& json, const Program& program, const StepRow& row);
 
 }  // namespace mainstem::cli
