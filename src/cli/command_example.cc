@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string_view>
 
 #include "cli/arguments.h"
 #include "cli/console.h"
@@ -14,6 +15,7 @@ namespace mainstem::cli {
 namespace {
 
 constexpr int64_t kValuesPerLine = 8;
+constexpr std::string_view kBlock = "blocks.0.";
 
 struct Options {
   CommonOptions common;
@@ -88,11 +90,12 @@ std::string human_text(const Options& options, const BlockSpec& spec,
   text += "; weights are used as x @ W, of each only the first row is shown\n";
   if (!options.mistake.empty()) text += "made wrong on purpose: " + options.mistake + "\n";
   for (const ExampleStep& step : steps) {
+    const bool is_joined = step.name == "x_proj" && spec.mlp.gated;
     const std::string head = fmt::format("{} {}", step.name, shape_text(step.value.shape()));
-    const std::string site = step.is_weight ? "" : step.site.substr(step.site.rfind("0.") + 2);
+    const std::string site = step.is_weight || is_joined ? "" : step.site.substr(kBlock.size());
     text += "\n" + styled(Style::kBold, pad_right(head, 22)) + " " +
             styled(Style::kDim, pad_right(site, 11)) + " " + step.formula + "\n";
-    if (step.name == "x_proj" && spec.mlp.gated) {
+    if (is_joined) {
       text += "     x_gate and x_val side by side\n";
     } else {
       text += matrix_text(step.value, step.is_weight ? 1 : step.value.view().rows());
