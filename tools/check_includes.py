@@ -50,6 +50,7 @@ PUBLIC_HEADERS = {
     "sampling.h": "models",
     "tokenizer.h": "models",
     "check.h": "diagnose",
+    "mainstem.h": "diagnose",  # all of them
 }
 
 SUFFIXES = {".h", ".cc", ".inl", ".inc"}
