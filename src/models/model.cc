@@ -212,6 +212,11 @@ void Model::Impl::load_gguf() {
         .in(path.string());
   }
   family = rules->name;
+  if (const int64_t parts = file->get_int("split.count").value_or(1); parts > 1) {
+    throw bad_input("split.count", "a file that holds the whole model",
+                    "one of " + std::to_string(parts) + " parts")
+        .in(path.string());
+  }
   check_gguf_keys(*file, *rules, arch);
   const ModelSpec spec = rules->read_gguf(*file);
   Program program = with_context(path.string(), [&] { return build_program(spec); });
