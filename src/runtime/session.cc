@@ -59,6 +59,11 @@ class Engine {
     return states_[static_cast<size_t>(sequence)];
   }
   void reset(int64_t sequence) { state(sequence) = full_->new_state(); }
+  /// Forgets what came after the first `length` positions.
+  void rewind(int64_t sequence, int64_t length) {
+    if (length == 0) return reset(sequence);
+    state(sequence).length = length;
+  }
 
   std::span<const T> run(std::span<const SequenceInput> inputs, LogitRows rows,
                          const TraceSink& sink, const ValuePatch& patch, int threads) {
@@ -150,8 +155,8 @@ struct Session::Impl {
   }
 
   template <typename Out>
-  std::vector<Out> run(std::span<const SequenceInput> inputs, LogitRows rows,
-                       const TraceSink& sink, const ValuePatch& patch = {}) {
+  std::vector<Out> run(std::span<const SequenceInput> inputs, LogitRows rows, const TraceSink& sink,
+                       const ValuePatch& patch = {}) {
     if (f64) return run_on<Out>(*f64, inputs, rows, sink, patch);
     return run_on<Out>(*f32, inputs, rows, sink, patch);
   }
@@ -166,6 +171,32 @@ struct Session::Impl {
       return {last.begin(), last.end()};
     }
     return {out.begin(), out.end()};
+  }
+
+  int64_t length(int64_t sequence) {
+    return f64 ? f64->state(sequence).length : f32->state(sequence).length;
+  }
+
+  /// A long prompt in parts. Whatever goes wrong, the sequence is left as it was.
+  std::vector<float> in_chunks(const SequenceInput& whole, int64_t chunk, const TraceSink& sink) {
+    const int64_t before = length(whole.sequence);
+    const auto total = static_cast<int64_t>(whole.tokens.size());
+    try {
+      for (int64_t done = 0;;) {
+        // All padding goes into the first part.
+        const int64_t end =
+            std::min(total, done == 0 ? std::max(chunk, whole.left_padding) : done + chunk);
+        SequenceInput part = done == 0 ? whole : SequenceInput{};
+        part.sequence = whole.sequence;
+        part.tokens.assign(whole.tokens.begin() + done, whole.tokens.begin() + end);
+        std::vector<float> last = run<float>({&part, 1}, LogitRows::kLast, sink);
+        if (end == total) return last;
+        done = end;
+      }
+    } catch (...) {
+      f64 ? f64->rewind(whole.sequence, before) : f32->rewind(whole.sequence, before);
+      throw;
+    }
   }
 
   std::shared_ptr<const BoundProgram> bound;
@@ -193,36 +224,16 @@ void Session::reset(int64_t sequence) {
   impl_->f64 ? impl_->f64->reset(sequence) : impl_->f32->reset(sequence);
 }
 
-int64_t Session::length(int64_t sequence) const {
-  return impl_->f64 ? impl_->f64->state(sequence).length : impl_->f32->state(sequence).length;
-}
+int64_t Session::length(int64_t sequence) const { return impl_->length(sequence); }
 
 std::vector<float> Session::forward(std::span<const SequenceInput> inputs, const TraceSink& sink) {
   // A long prompt of one sequence goes in chunks, unless somebody looks at the values.
   const int64_t chunk = impl_->options.chunk;
   if (inputs.size() == 1 && impl_->options.sites.empty() && inputs[0].positions.empty() &&
       inputs[0].token_types.empty() && inputs[0].input.empty() &&
-      can_chunk(impl_->bound->program(), length(inputs[0].sequence) +
-                                             static_cast<int64_t>(inputs[0].tokens.size()))) {
-    SequenceInput rest = inputs[0];
-    const auto total = static_cast<int64_t>(rest.tokens.size());
-    int64_t done = 0;
-    while (total - done > chunk && done + chunk >= rest.left_padding) {
-      SequenceInput part = inputs[0];
-      part.tokens.assign(rest.tokens.begin() + done, rest.tokens.begin() + done + chunk);
-      if (done > 0) {
-        part.left_padding = 0;
-        part.encoder_tokens.clear();
-      }
-      impl_->run<float>({&part, 1}, LogitRows::kLast, sink);
-      done += chunk;
-    }
-    if (done > 0) {
-      rest.tokens.erase(rest.tokens.begin(), rest.tokens.begin() + done);
-      rest.left_padding = 0;
-      rest.encoder_tokens.clear();
-    }
-    return impl_->run<float>({&rest, 1}, LogitRows::kLast, sink);
+      can_chunk(impl_->bound->program(),
+                length(inputs[0].sequence) + static_cast<int64_t>(inputs[0].tokens.size()))) {
+    return impl_->in_chunks(inputs[0], chunk, sink);
   }
   return impl_->run<float>(inputs, LogitRows::kLast, sink);
 }

@@ -79,6 +79,27 @@ TEST(Session, ChunkedForwardEqualsOnePass) {
   }
 }
 
+TEST(Session, AFailureInALaterChunkLeavesTheSequenceAsItWas) {
+  const TestModel model = make_model(small_decoder(), 3);
+  for (Compute compute : {Compute::kF64, Compute::kF32}) {
+    Session session(model.bound, {.compute = compute, .threads = 1, .sites = {}, .chunk = 2});
+    session.add_sequence();
+    SequenceInput good;
+    good.tokens = {1, 2, 3};
+    SequenceInput bad = good;
+    bad.tokens = {4, 5, 6, 7, 31};
+    const auto first = session.forward({&good, 1});
+    const auto second = session.forward({&good, 1});
+    session.reset(0);
+    EXPECT_THROW(session.forward({&bad, 1}), Error);
+    EXPECT_EQ(session.length(0), 0);
+    EXPECT_TRUE(same_bits(session.forward({&good, 1}), first));
+    EXPECT_THROW(session.forward({&bad, 1}), Error);
+    EXPECT_EQ(session.length(0), 3);
+    EXPECT_TRUE(same_bits(session.forward({&good, 1}), second));
+  }
+}
+
 TEST(Session, SameBitsForAnyNumberOfThreads) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
