@@ -61,10 +61,11 @@ void register_all() {
           std::string(fused ? "fused/" : "norm/") + (layer_norm ? "layer" : "rms");
       benchmark::RegisterBenchmark(
           label.c_str(), [=](benchmark::State& state) { run_norm(state, layer_norm, fused); })
+          ->Arg(64)
           ->Arg(256)
           ->Arg(576)
           ->Arg(2048)
-          ->Arg(4096);
+          ->Arg(8192);
     }
   }
 }
