@@ -65,6 +65,7 @@ void register_all() {
           ->Arg(256)
           ->Arg(576)
           ->Arg(2048)
+          ->Arg(4096)
           ->Arg(8192);
     }
   }
