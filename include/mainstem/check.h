@@ -37,7 +37,7 @@ enum class CheckStatus { kOk, kFailed, kNotApplicable };
 std::string_view name(CheckStatus status);  ///< "ok", "failed", "not applicable"
 
 struct CheckResult {
-  std::string id;      ///< "causal"
+  std::string id;  ///< "causal"
   CheckStatus status = CheckStatus::kOk;
   std::string detail;  ///< what was measured; for a failure the first step that is wrong
 };

@@ -39,7 +39,7 @@ enum class Rows : uint8_t {
 /// A value: rows of `width` numbers (or, for scores and pattern, one matrix per head).
 struct Value {
   std::vector<Dim> dims = {};  ///< [B,T,D], [B,T,H,E], [B,H,T,S]
-  int64_t width = 0;      ///< product of the dims behind B,T; 0 for scores and pattern
+  int64_t width = 0;           ///< product of the dims behind B,T; 0 for scores and pattern
   Rows rows = Rows::kMain;
   StepId producer = kNoId;
 };
@@ -54,35 +54,46 @@ struct WeightInfo {
 };
 
 enum class Op : uint8_t {
-  kInput,            ///< rows given by the caller (a block on its own)
-  kTokens,           ///< the ids
-  kEmbedTokens,      ///< rows of a table by id
-  kEmbedPositions,   ///< rows of a table by position
-  kSinusoid,         ///< computed positions
-  kEmbedTypes,       ///< rows of a table by token type
-  kAdd,              ///< sum of the inputs
-  kScale,            ///< times a number
-  kSoftCap,          ///< cap tanh(x / cap)
-  kNorm,             ///< per row and group
-  kLinear,           ///< x W^T + b
-  kRotary,           ///< rotary positions
-  kAttention,        ///< softmax(mask(scale q·k)) v
-  kActivation,       ///< element-wise
-  kMultiply,         ///< element-wise product of two
-  kSelectRows,       ///< the rows whose logits are wanted
-  kCustom,           ///< only diagnose emits it: a known mistake
+  kInput,           ///< rows given by the caller (a block on its own)
+  kTokens,          ///< the ids
+  kEmbedTokens,     ///< rows of a table by id
+  kEmbedPositions,  ///< rows of a table by position
+  kSinusoid,        ///< computed positions
+  kEmbedTypes,      ///< rows of a table by token type
+  kAdd,             ///< sum of the inputs
+  kScale,           ///< times a number
+  kSoftCap,         ///< cap tanh(x / cap)
+  kNorm,            ///< per row and group
+  kLinear,          ///< x W^T + b
+  kRotary,          ///< rotary positions
+  kAttention,       ///< softmax(mask(scale q·k)) v
+  kActivation,      ///< element-wise
+  kMultiply,        ///< element-wise product of two
+  kSelectRows,      ///< the rows whose logits are wanted
+  kCustom,          ///< only diagnose emits it: a known mistake
 };
 std::string_view name(Op op);
 
-struct ScaleParams { double factor = 1; };  // also the cap of kSoftCap
+struct ScaleParams {
+  double factor = 1;
+};  // also the cap of kSoftCap
 struct NormParams {
   NormSpec norm;
-  int64_t group = 0;          ///< channels normalised together; the row may hold several groups
+  int64_t group = 0;              ///< channels normalised together; the row may hold several groups
   bool weight_per_group = false;  ///< one weight row for each group instead of a shared one
 };
-struct EmbedParams { double scale = 1; int64_t offset = 0; PositionKind kind = PositionKind::kNone; };
-struct RotaryParams { RotarySpec rotary; int64_t heads = 0, head_width = 0; };
-struct ActivationParams { Activation activation = Activation::kSilu; };
+struct EmbedParams {
+  double scale = 1;
+  int64_t offset = 0;
+  PositionKind kind = PositionKind::kNone;
+};
+struct RotaryParams {
+  RotarySpec rotary;
+  int64_t heads = 0, head_width = 0;
+};
+struct ActivationParams {
+  Activation activation = Activation::kSilu;
+};
 /// Which kv head each query head reads, and all else attention needs.
 struct AttentionParams {
   int64_t heads = 0, kv_heads = 0, head_width = 0;
@@ -112,7 +123,7 @@ struct Step {
   int layer = -1;
   /// kAttention: values that exist only when somebody wants them.
   ValueId scores = kNoId, pattern = kNoId, cached_keys = kNoId, cached_values = kNoId;
-  std::string formula = {};                 ///< in the legend's letters
+  std::string formula = {};  ///< in the legend's letters
 };
 
 /// A site and the value that it names. A value may have several names, the earliest first.
@@ -151,8 +162,8 @@ void validate(const Program& program);
 
 /// Sums over the steps.
 struct ProgramCounts {
-  int64_t parameters = 0;         ///< a tied table once
-  int64_t multiply_adds = 0;      ///< of one token with `context` keys before it, head included
+  int64_t parameters = 0;           ///< a tied table once
+  int64_t multiply_adds = 0;        ///< of one token with `context` keys before it, head included
   int64_t kv_values_per_token = 0;  ///< numbers the cache keeps per token
 };
 ProgramCounts count(const Program& program, int64_t context);

@@ -43,14 +43,14 @@ class BoundProgram {
 
 /// Tokens of one sequence for one pass.
 struct SequenceInput {
-  int64_t sequence = 0;                 ///< as add_sequence() numbered it
+  int64_t sequence = 0;                      ///< as add_sequence() numbered it
   std::vector<int64_t> tokens = {};          ///< [T]
   std::vector<int64_t> encoder_tokens = {};  ///< encoder-decoder models, in the first pass
   std::vector<int64_t> token_types = {};     ///< [T] or empty (all 0)
   std::vector<int64_t> positions = {};       ///< [T] or empty (counted, padding not)
-  int64_t left_padding = 0;             ///< leading tokens nobody may see; first pass only
+  int64_t left_padding = 0;                  ///< leading tokens nobody may see; first pass only
   int64_t encoder_left_padding = 0;
-  std::vector<double> input = {};            ///< [T,D]: rows of a block on its own, instead of tokens
+  std::vector<double> input = {};  ///< [T,D]: rows of a block on its own, instead of tokens
 };
 
 struct SessionOptions {
@@ -79,8 +79,8 @@ class Session {
   /// last token, one row per sequence. Wanted values go to the sink.
   std::vector<float> forward(std::span<const SequenceInput> inputs, const TraceSink& sink = {});
   /// The same with the output rows of every token, sequence after sequence.
-  std::vector<double> forward_all(std::span<const SequenceInput> inputs,
-                                  const TraceSink& sink = {}, const ValuePatch& patch = {});
+  std::vector<double> forward_all(std::span<const SequenceInput> inputs, const TraceSink& sink = {},
+                                  const ValuePatch& patch = {});
 
  private:
   struct Impl;
@@ -93,8 +93,8 @@ struct TracedValue {
   Tensor value;
 };
 std::vector<TracedValue> trace(const std::shared_ptr<const BoundProgram>& bound,
-                               std::span<const SequenceInput> inputs,
-                               std::vector<SiteId> sites, Compute compute, int threads = 0);
+                               std::span<const SequenceInput> inputs, std::vector<SiteId> sites,
+                               Compute compute, int threads = 0);
 /// Every site of a program.
 std::vector<SiteId> all_sites(const Program& program);
 

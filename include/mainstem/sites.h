@@ -9,6 +9,7 @@
 namespace mainstem {
 
 /// The named steps of a model, in the order they fire. The set is closed.
+// clang-format off
 enum class Site : uint8_t {
   kTokens, kTokenEmbed, kPosEmbed, kTypeEmbed, kEmbedSum, kEmbed,
   kResidPre, kAttnNorm, kQ, kK, kV, kQNorm, kKNorm, kQRot, kKRot, kKCache, kVCache,
@@ -19,6 +20,7 @@ enum class Site : uint8_t {
   kMlpSum, kResidPost,
   kFinalNorm, kHeadProj, kHeadAct, kHeadNorm, kHead, kLogits,
 };
+// clang-format on
 
 /// The site's name without stack and block: "q_rot".
 std::string_view name(Site site);

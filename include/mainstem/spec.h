@@ -62,12 +62,12 @@ struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::kNone;
   double factor = 1;
   int64_t original_context = 0;
-  double low_freq_factor = 1, high_freq_factor = 4;     ///< llama3
-  double beta_fast = 32, beta_slow = 1;                 ///< yarn
-  bool truncate = true;                                 ///< yarn: round the ramp's ends
-  std::optional<double> attention_factor;               ///< yarn, longrope: given, else derived
-  std::optional<double> mscale, mscale_all_dim;         ///< yarn
-  std::vector<double> short_divisors, long_divisors;    ///< longrope; kDivisors uses the first
+  double low_freq_factor = 1, high_freq_factor = 4;   ///< llama3
+  double beta_fast = 32, beta_slow = 1;               ///< yarn
+  bool truncate = true;                               ///< yarn: round the ramp's ends
+  std::optional<double> attention_factor;             ///< yarn, longrope: given, else derived
+  std::optional<double> mscale, mscale_all_dim;       ///< yarn
+  std::vector<double> short_divisors, long_divisors;  ///< longrope; kDivisors uses the first
   bool operator==(const RotaryScaling&) const = default;
 };
 
@@ -160,8 +160,8 @@ struct StackSpec {
 
 enum class HeadKind : uint8_t {
   kNone,
-  kLinear,           ///< one matrix [V, D]
-  kMaskedLanguage,   ///< dense, activation, norm, then the matrix (BERT)
+  kLinear,          ///< one matrix [V, D]
+  kMaskedLanguage,  ///< dense, activation, norm, then the matrix (BERT)
 };
 
 struct HeadSpec {
@@ -190,14 +190,14 @@ struct ModelSpec {
 void validate(const BlockSpec& spec);
 void validate(const ModelSpec& spec);
 
-std::string_view name(NormKind kind);              ///< "layer", "rms"
-std::string_view name(NormPlacement placement);    ///< "pre", "post", "sandwich", "output-only"
-std::string_view name(ResidualForm form);          ///< "sequential", "parallel", "parallel-shared"
-std::string_view name(RotaryPairing pairing);      ///< "half-split", "interleaved"
-std::string_view name(RotaryScalingKind kind);     ///< "none", "linear", "dynamic", "yarn", …
-std::string_view name(QkNormScope scope);          ///< "per-head", "whole"
-std::string_view name(MaskKind mask);              ///< "causal", "full", "window"
-std::string_view name(PositionKind kind);          ///< "none", "learned", "sinusoidal", …
-std::string_view name(Activation activation);      ///< "silu", "gelu-erf", …
+std::string_view name(NormKind kind);            ///< "layer", "rms"
+std::string_view name(NormPlacement placement);  ///< "pre", "post", "sandwich", "output-only"
+std::string_view name(ResidualForm form);        ///< "sequential", "parallel", "parallel-shared"
+std::string_view name(RotaryPairing pairing);    ///< "half-split", "interleaved"
+std::string_view name(RotaryScalingKind kind);   ///< "none", "linear", "dynamic", "yarn", …
+std::string_view name(QkNormScope scope);        ///< "per-head", "whole"
+std::string_view name(MaskKind mask);            ///< "causal", "full", "window"
+std::string_view name(PositionKind kind);        ///< "none", "learned", "sinusoidal", …
+std::string_view name(Activation activation);    ///< "silu", "gelu-erf", …
 
 }  // namespace mainstem

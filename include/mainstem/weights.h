@@ -14,9 +14,10 @@ namespace mainstem {
 /// file's or the caller's own memory, which must live as long as the model (see `keep_alive`).
 /// All changes are changes of layout, so a weight means the same whatever file it came from.
 struct WeightSource {
-  TensorView tensor = {};          ///< [out, in], [n], or rows of a fused tensor (row_range)
-  std::vector<int64_t> row_order = {};  ///< row n of the weight is row row_order[n]; empty: as it is
-  bool transposed = false;         ///< the tensor is [in, out]
+  TensorView tensor = {};  ///< [out, in], [n], or rows of a fused tensor (row_range)
+  std::vector<int64_t> row_order =
+      {};                   ///< row n of the weight is row row_order[n]; empty: as it is
+  bool transposed = false;  ///< the tensor is [in, out]
   std::shared_ptr<const void> keep_alive = {};
 };
 

@@ -22,9 +22,7 @@ namespace {
 
 constexpr int kLanes = kBoxMullerGroup / 2;
 
-MAINSTEM_ALWAYS_INLINE float fused(float a, float b, float c) {
-  return __builtin_fmaf(a, b, c);
-}
+MAINSTEM_ALWAYS_INLINE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 /// Natural logarithm of a normal positive number.
 MAINSTEM_ALWAYS_INLINE float cephes_log(float value) {

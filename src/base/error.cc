@@ -21,9 +21,7 @@ Error& Error::in(std::string where) & {
   return *this;
 }
 
-Error&& Error::in(std::string where) && {
-  return std::move(in(std::move(where)));
-}
+Error&& Error::in(std::string where) && { return std::move(in(std::move(where))); }
 
 Error& Error::hint(std::string text) & {
   hint_ = std::move(text);
@@ -31,9 +29,7 @@ Error& Error::hint(std::string text) & {
   return *this;
 }
 
-Error&& Error::hint(std::string text) && {
-  return std::move(hint(std::move(text)));
-}
+Error&& Error::hint(std::string text) && { return std::move(hint(std::move(text))); }
 
 Error bad_input(std::string what, std::string expected, std::string got) {
   return {ErrorCode::kBadInput, std::move(what), std::move(expected), std::move(got)};
@@ -43,8 +39,6 @@ Error usage_error(std::string what, std::string expected, std::string got) {
   return {ErrorCode::kUsage, std::move(what), std::move(expected), std::move(got)};
 }
 
-Error internal_error(std::string what) {
-  return {ErrorCode::kInternal, std::move(what)};
-}
+Error internal_error(std::string what) { return {ErrorCode::kInternal, std::move(what)}; }
 
 }  // namespace mainstem

@@ -52,9 +52,7 @@ void randn_wide(Generator& generator, std::span<T> out) {
 
 }  // namespace
 
-Generator::Generator(uint64_t seed) {
-  manual_seed(seed);
-}
+Generator::Generator(uint64_t seed) { manual_seed(seed); }
 
 void Generator::manual_seed(uint64_t seed) {
   state_[0] = static_cast<uint32_t>(seed);

@@ -261,12 +261,8 @@ PoolList& pool_list() {
   return *list;
 }
 
-void lock_pool_list() {
-  pool_list().mutex.lock();
-}
-void unlock_pool_list() {
-  pool_list().mutex.unlock();
-}
+void lock_pool_list() { pool_list().mutex.lock(); }
+void unlock_pool_list() { pool_list().mutex.unlock(); }
 
 void reset_pools_in_child() {
   PoolList& list = pool_list();

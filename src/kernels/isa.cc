@@ -51,9 +51,7 @@ Isa highest_of_processor() {
 
 #else
 
-Isa highest_of_processor() {
-  return Isa::kPortable;
-}
+Isa highest_of_processor() { return Isa::kPortable; }
 
 #endif
 
@@ -90,8 +88,6 @@ std::span<const Isa> available_isas() {
   return std::span(kLevels).first(static_cast<size_t>(highest) + 1);
 }
 
-Isa active_isa() {
-  return available_isas().back();
-}
+Isa active_isa() { return available_isas().back(); }
 
 }  // namespace mainstem::kernels

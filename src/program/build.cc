@@ -90,7 +90,8 @@ ValueId self_attention(Builder& b, const AttentionSpec& spec, ValueId x) {
 
 ValueId cross_attention(Builder& b, const AttentionSpec& spec, ValueId x, ValueId encoder) {
   const int64_t heads = spec.heads, kv_heads = spec.kv_heads, width = spec.head_width;
-  ValueId q = b.at(Site::kCrossQ, b.linear(x, "cross_q", {{'H', heads}, {'E', width}}, spec.q_bias));
+  ValueId q =
+      b.at(Site::kCrossQ, b.linear(x, "cross_q", {{'H', heads}, {'E', width}}, spec.q_bias));
   ValueId k = b.at(Site::kCrossK,
                    b.linear(encoder, "cross_k", {{'K', kv_heads}, {'E', width}}, spec.k_bias));
   const ValueId v = b.at(
@@ -118,8 +119,7 @@ ValueId mlp(Builder& b, const MlpSpec& spec, ValueId x) {
     h = b.at(Site::kMlpAct, b.activation(pre, spec.activation));
     b.at(Site::kMlpHidden, h);
   }
-  return b.at(Site::kMlpProj,
-              b.linear(h, "mlp_proj", {{'D', b.stack_width()}}, spec.down_bias));
+  return b.at(Site::kMlpProj, b.linear(h, "mlp_proj", {{'D', b.stack_width()}}, spec.down_bias));
 }
 
 /// One block: the stream in, the stream out.

@@ -15,13 +15,18 @@ int64_t product(const std::vector<Dim>& dims) {
 
 std::string activation_formula(Activation kind, const std::string& x) {
   switch (kind) {
-    case Activation::kRelu: return fmt::format("max({}, 0)", x);
-    case Activation::kReluSquared: return fmt::format("max({}, 0)²", x);
-    case Activation::kGeluErf: return fmt::format("{0}/2 · (1 + erf({0}/√2))", x);
+    case Activation::kRelu:
+      return fmt::format("max({}, 0)", x);
+    case Activation::kReluSquared:
+      return fmt::format("max({}, 0)²", x);
+    case Activation::kGeluErf:
+      return fmt::format("{0}/2 · (1 + erf({0}/√2))", x);
     case Activation::kGeluTanh:
       return fmt::format("{0}/2 · (1 + tanh(√(2/π) · ({0} + 0.044715 · {0}³)))", x);
-    case Activation::kSilu: return fmt::format("{0} · sigmoid({0})", x);
-    case Activation::kQuickGelu: return fmt::format("{0} · sigmoid(1.702 · {0})", x);
+    case Activation::kSilu:
+      return fmt::format("{0} · sigmoid({0})", x);
+    case Activation::kQuickGelu:
+      return fmt::format("{0} · sigmoid(1.702 · {0})", x);
   }
   return x;
 }
@@ -124,12 +129,12 @@ ValueId Builder::embed_tokens(int64_t rows, int64_t width, ValueId ids) {
 
 ValueId Builder::embed_positions(int64_t rows, int64_t offset) {
   const WeightId table = weight("pos_embed.weight", {rows, width_}, WeightKind::kTable);
-  return emit({.op = Op::kEmbedPositions,
-               .weights = {table},
-               .params = EmbedParams{.offset = offset, .kind = PositionKind::kLearned},
-               .formula = offset == 0 ? "table[position]"
-                                      : fmt::format("table[position + {}]", offset)},
-              {{'D', width_}});
+  return emit(
+      {.op = Op::kEmbedPositions,
+       .weights = {table},
+       .params = EmbedParams{.offset = offset, .kind = PositionKind::kLearned},
+       .formula = offset == 0 ? "table[position]" : fmt::format("table[position + {}]", offset)},
+      {{'D', width_}});
 }
 
 ValueId Builder::sinusoid(PositionKind kind) {
@@ -190,13 +195,12 @@ ValueId Builder::qk_norm(ValueId x, const std::string& weight_name, const QkNorm
   const int64_t group = whole ? product(dims) : dims[1].size;
   std::vector<int64_t> shape{group};
   if (spec.weight_per_head) shape = {dims[0].size, group};
-  Step step{.op = Op::kNorm,
-            .inputs = {x},
-            .params = NormParams{.norm = spec.norm,
-                                 .group = group,
-                                 .weight_per_group = spec.weight_per_head},
-            .formula = norm_formula(spec.norm, label(x)) +
-                       (whole ? ", over all heads" : ", per head")};
+  Step step{
+      .op = Op::kNorm,
+      .inputs = {x},
+      .params =
+          NormParams{.norm = spec.norm, .group = group, .weight_per_group = spec.weight_per_head},
+      .formula = norm_formula(spec.norm, label(x)) + (whole ? ", over all heads" : ", per head")};
   step.weights = {
       spec.norm.weight ? weight(weight_name + ".weight", shape, WeightKind::kVector) : kNoId,
       spec.norm.bias ? weight(weight_name + ".bias", shape, WeightKind::kVector) : kNoId};
@@ -227,15 +231,15 @@ ValueId Builder::tied_head(ValueId x, const std::string& table_name, bool bias) 
 
 ValueId Builder::rotary(ValueId x, const RotarySpec& spec) {
   const std::vector<Dim> dims = tail(x);
-  return emit({.op = Op::kRotary,
-               .inputs = {x},
-               .params = RotaryParams{spec, dims[0].size, dims[1].size},
-               .formula = spec.pairing == RotaryPairing::kHalfSplit
-                              ? fmt::format("turn ({0}ⱼ, {0}ⱼ₊ᵣ⸝₂) by p · {1:g}^(−2j/r)", label(x),
-                                            spec.base)
-                              : fmt::format("turn ({0}₂ⱼ, {0}₂ⱼ₊₁) by p · {1:g}^(−2j/r)", label(x),
-                                            spec.base)},
-              dims);
+  return emit(
+      {.op = Op::kRotary,
+       .inputs = {x},
+       .params = RotaryParams{spec, dims[0].size, dims[1].size},
+       .formula =
+           spec.pairing == RotaryPairing::kHalfSplit
+               ? fmt::format("turn ({0}ⱼ, {0}ⱼ₊ᵣ⸝₂) by p · {1:g}^(−2j/r)", label(x), spec.base)
+               : fmt::format("turn ({0}₂ⱼ, {0}₂ⱼ₊₁) by p · {1:g}^(−2j/r)", label(x), spec.base)},
+      dims);
 }
 
 ValueId Builder::attention(ValueId q, ValueId k, ValueId v, const AttentionParams& params,

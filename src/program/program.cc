@@ -6,23 +6,40 @@ namespace mainstem {
 
 std::string_view name(Op op) {
   switch (op) {
-    case Op::kInput: return "input";
-    case Op::kTokens: return "tokens";
-    case Op::kEmbedTokens: return "embed_tokens";
-    case Op::kEmbedPositions: return "embed_positions";
-    case Op::kSinusoid: return "sinusoid";
-    case Op::kEmbedTypes: return "embed_types";
-    case Op::kAdd: return "add";
-    case Op::kScale: return "scale";
-    case Op::kSoftCap: return "soft_cap";
-    case Op::kNorm: return "norm";
-    case Op::kLinear: return "linear";
-    case Op::kRotary: return "rotary";
-    case Op::kAttention: return "attention";
-    case Op::kActivation: return "activation";
-    case Op::kMultiply: return "multiply";
-    case Op::kSelectRows: return "select_rows";
-    case Op::kCustom: return "custom";
+    case Op::kInput:
+      return "input";
+    case Op::kTokens:
+      return "tokens";
+    case Op::kEmbedTokens:
+      return "embed_tokens";
+    case Op::kEmbedPositions:
+      return "embed_positions";
+    case Op::kSinusoid:
+      return "sinusoid";
+    case Op::kEmbedTypes:
+      return "embed_types";
+    case Op::kAdd:
+      return "add";
+    case Op::kScale:
+      return "scale";
+    case Op::kSoftCap:
+      return "soft_cap";
+    case Op::kNorm:
+      return "norm";
+    case Op::kLinear:
+      return "linear";
+    case Op::kRotary:
+      return "rotary";
+    case Op::kAttention:
+      return "attention";
+    case Op::kActivation:
+      return "activation";
+    case Op::kMultiply:
+      return "multiply";
+    case Op::kSelectRows:
+      return "select_rows";
+    case Op::kCustom:
+      return "custom";
   }
   return "?";
 }
@@ -56,14 +73,17 @@ std::string Program::formula(ValueId id) const {
   if (id == producer.scores) {
     char scale[32];
     std::snprintf(scale, sizeof scale, "%.6g", params.scale);
-    std::string text = label(producer.inputs[0]) + " · " + label(producer.inputs[1]) + "ᵀ · " + scale;
+    std::string text =
+        label(producer.inputs[0]) + " · " + label(producer.inputs[1]) + "ᵀ · " + scale;
     if (params.soft_cap != 0) text = "cap · tanh(" + text + " / cap)";
     if (!params.alibi_slopes.empty()) text += " + slope · key position";
     return text;
   }
   switch (params.mask) {
-    case MaskKind::kCausal: return "softmax(scores, keys up to the query)";
-    case MaskKind::kFull: return "softmax(scores)";
+    case MaskKind::kCausal:
+      return "softmax(scores, keys up to the query)";
+    case MaskKind::kFull:
+      return "softmax(scores)";
     case MaskKind::kWindow:
       return "softmax(scores, the last " + std::to_string(params.window) + " keys)";
   }

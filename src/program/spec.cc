@@ -102,8 +102,8 @@ void validate(const AttentionSpec& attention, int64_t width, bool cross) {
     validate(attention.qk_norm->norm, "q/k norm");
     expect(!(attention.qk_norm->weight_per_head && attention.qk_norm->scope == QkNormScope::kWhole),
            "q/k norm weight per head", "a norm per head", "one over the whole projection");
-    expect(!attention.qk_norm->after_rotary || attention.rotary.has_value(), "q/k norm after rotary",
-           "rotary positions", "none");
+    expect(!attention.qk_norm->after_rotary || attention.rotary.has_value(),
+           "q/k norm after rotary", "rotary positions", "none");
   }
   if (!attention.alibi_slopes.empty()) {
     expect(static_cast<int64_t>(attention.alibi_slopes.size()) == attention.heads, "ALiBi slopes",
@@ -200,87 +200,120 @@ void validate(const ModelSpec& spec) {
 
 std::string_view name(NormKind kind) {
   switch (kind) {
-    case NormKind::kLayer: return "layer";
-    case NormKind::kRms: return "rms";
+    case NormKind::kLayer:
+      return "layer";
+    case NormKind::kRms:
+      return "rms";
   }
   return "?";
 }
 
 std::string_view name(NormPlacement placement) {
   switch (placement) {
-    case NormPlacement::kPre: return "pre";
-    case NormPlacement::kPost: return "post";
-    case NormPlacement::kSandwich: return "sandwich";
-    case NormPlacement::kOutputOnly: return "output-only";
+    case NormPlacement::kPre:
+      return "pre";
+    case NormPlacement::kPost:
+      return "post";
+    case NormPlacement::kSandwich:
+      return "sandwich";
+    case NormPlacement::kOutputOnly:
+      return "output-only";
   }
   return "?";
 }
 
 std::string_view name(ResidualForm form) {
   switch (form) {
-    case ResidualForm::kSequential: return "sequential";
-    case ResidualForm::kParallel: return "parallel";
-    case ResidualForm::kParallelSharedNorm: return "parallel-shared";
+    case ResidualForm::kSequential:
+      return "sequential";
+    case ResidualForm::kParallel:
+      return "parallel";
+    case ResidualForm::kParallelSharedNorm:
+      return "parallel-shared";
   }
   return "?";
 }
 
 std::string_view name(RotaryPairing pairing) {
   switch (pairing) {
-    case RotaryPairing::kHalfSplit: return "half-split";
-    case RotaryPairing::kInterleaved: return "interleaved";
+    case RotaryPairing::kHalfSplit:
+      return "half-split";
+    case RotaryPairing::kInterleaved:
+      return "interleaved";
   }
   return "?";
 }
 
 std::string_view name(RotaryScalingKind kind) {
   switch (kind) {
-    case RotaryScalingKind::kNone: return "none";
-    case RotaryScalingKind::kLinear: return "linear";
-    case RotaryScalingKind::kDynamic: return "dynamic";
-    case RotaryScalingKind::kYarn: return "yarn";
-    case RotaryScalingKind::kLlama3: return "llama3";
-    case RotaryScalingKind::kLongRope: return "longrope";
-    case RotaryScalingKind::kDivisors: return "divisors";
+    case RotaryScalingKind::kNone:
+      return "none";
+    case RotaryScalingKind::kLinear:
+      return "linear";
+    case RotaryScalingKind::kDynamic:
+      return "dynamic";
+    case RotaryScalingKind::kYarn:
+      return "yarn";
+    case RotaryScalingKind::kLlama3:
+      return "llama3";
+    case RotaryScalingKind::kLongRope:
+      return "longrope";
+    case RotaryScalingKind::kDivisors:
+      return "divisors";
   }
   return "?";
 }
 
 std::string_view name(QkNormScope scope) {
   switch (scope) {
-    case QkNormScope::kPerHead: return "per-head";
-    case QkNormScope::kWhole: return "whole";
+    case QkNormScope::kPerHead:
+      return "per-head";
+    case QkNormScope::kWhole:
+      return "whole";
   }
   return "?";
 }
 
 std::string_view name(MaskKind mask) {
   switch (mask) {
-    case MaskKind::kCausal: return "causal";
-    case MaskKind::kFull: return "full";
-    case MaskKind::kWindow: return "window";
+    case MaskKind::kCausal:
+      return "causal";
+    case MaskKind::kFull:
+      return "full";
+    case MaskKind::kWindow:
+      return "window";
   }
   return "?";
 }
 
 std::string_view name(PositionKind kind) {
   switch (kind) {
-    case PositionKind::kNone: return "none";
-    case PositionKind::kLearned: return "learned";
-    case PositionKind::kSinusoidalInterleaved: return "sinusoidal";
-    case PositionKind::kSinusoidalHalves: return "sinusoidal-halves";
+    case PositionKind::kNone:
+      return "none";
+    case PositionKind::kLearned:
+      return "learned";
+    case PositionKind::kSinusoidalInterleaved:
+      return "sinusoidal";
+    case PositionKind::kSinusoidalHalves:
+      return "sinusoidal-halves";
   }
   return "?";
 }
 
 std::string_view name(Activation activation) {
   switch (activation) {
-    case Activation::kRelu: return "relu";
-    case Activation::kReluSquared: return "relu2";
-    case Activation::kGeluErf: return "gelu-erf";
-    case Activation::kGeluTanh: return "gelu-tanh";
-    case Activation::kSilu: return "silu";
-    case Activation::kQuickGelu: return "quick-gelu";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kReluSquared:
+      return "relu2";
+    case Activation::kGeluErf:
+      return "gelu-erf";
+    case Activation::kGeluTanh:
+      return "gelu-tanh";
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kQuickGelu:
+      return "quick-gelu";
   }
   return "?";
 }

@@ -84,7 +84,8 @@ BoundWeights::BoundWeights(const Program& program, const WeightSources& sources)
     if (++missing_count <= 8) missing += (missing.empty() ? "" : ", ") + info.name;
   }
   if (missing_count > 8) missing += " and " + std::to_string(missing_count - 8) + " more";
-  if (missing_count > 0) throw bad_input("weights that the model needs", "all of them", "no " + missing);
+  if (missing_count > 0)
+    throw bad_input("weights that the model needs", "all of them", "no " + missing);
 
   entries_.resize(program.weights.size());
   for (size_t i = 0; i < program.weights.size(); ++i) {
@@ -149,8 +150,7 @@ void BoundWeights::pack(const Program& program, int threads) {
   for (WeightId id : wanted) {
     Entry& entry = entries_[static_cast<size_t>(id)];
     const kernels::PackFormat format = kernels::pack_format_for(entry.tensor.dtype());
-    const size_t bytes =
-        kernels::packed_bytes(format, entry.tensor.rows(), entry.tensor.columns());
+    const size_t bytes = kernels::packed_bytes(format, entry.tensor.rows(), entry.tensor.columns());
     if (bytes > 0) entry.packed_bytes = AlignedBuffer(bytes);
     if (format == kernels::PackFormat::kPlain) lay_plain(entry);
     jobs.push_back({&entry, format});

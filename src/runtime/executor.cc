@@ -31,8 +31,7 @@ SequenceState<T> Executor<T>::new_state() const {
 
 template <typename T>
 std::span<const T> Executor<T>::run(std::span<const PassSequence<T>> sequences, LogitRows logits,
-                                    const TraceSink& sink, const ValuePatch& patch,
-                                    int threads) {
+                                    const TraceSink& sink, const ValuePatch& patch, int threads) {
   const PassRows<T> rows(program_, sequences, logits);
   Pass pass(*this, sequences, rows, {sink, patch}, threads);
   pass.run();
@@ -46,8 +45,7 @@ std::span<const T> Executor<T>::run(std::span<const PassSequence<T>> sequences, 
     }
   }
   const Value& output = program_.value(program_.output);
-  return {pass.value(program_.output),
-          static_cast<size_t>(rows.count(output.rows) * output.width)};
+  return {pass.value(program_.output), static_cast<size_t>(rows.count(output.rows) * output.width)};
 }
 
 template class Executor<float>;

@@ -57,16 +57,15 @@ template <typename T>
 T* Executor<T>::Pass::value(ValueId id) const {
   const int64_t column = executor_.plan_.columns[static_cast<size_t>(id)];
   const Rows rows = program().value(id).rows;
-  return executor_.arenas_[static_cast<size_t>(rows)].template as<T>() +
-         column * rows_.count(rows);
+  return executor_.arenas_[static_cast<size_t>(rows)].template as<T>() + column * rows_.count(rows);
 }
 
 template <typename T>
 void Executor<T>::Pass::prepare() {
   for (size_t r = 0; r < 3; ++r) {
-    const auto bytes = static_cast<size_t>(executor_.plan_.arena_columns[r] *
-                                           rows_.count(static_cast<Rows>(r))) *
-                       sizeof(T);
+    const auto bytes =
+        static_cast<size_t>(executor_.plan_.arena_columns[r] * rows_.count(static_cast<Rows>(r))) *
+        sizeof(T);
     if (executor_.arenas_[r].size() < bytes) executor_.arenas_[r] = AlignedBuffer(bytes);
   }
   prepare_rotary();
@@ -254,10 +253,9 @@ void Executor<T>::Pass::prepare_product(const PlanNode& node, Launch& launch) {
                     .columns = input.width};
     if (node.norm != kNoId) {
       const Step& norm = step(node.norm);
-      launch.norm =
-          prologue(std::get<NormParams>(norm.params),
-                   executor_.weights_.template vector<float>(norm.weights[0]),
-                   executor_.weights_.template vector<float>(norm.weights[1]));
+      launch.norm = prologue(std::get<NormParams>(norm.params),
+                             executor_.weights_.template vector<float>(norm.weights[0]),
+                             executor_.weights_.template vector<float>(norm.weights[1]));
       launch.input.norm = &launch.norm;
     }
     launch.private_input = launch.input.rows <= kPrivateInputRows;
@@ -338,8 +336,8 @@ void Executor<T>::Pass::size_scratch() {
       }
       for (const auto& [id, job] : attention_) {
         if (!job.use_fast) continue;
-        shared = std::max(shared,
-                          table->attention_scratch_bytes(fast_attention_args(id), threads_));
+        shared =
+            std::max(shared, table->attention_scratch_bytes(fast_attention_args(id), threads_));
       }
     }
   }

@@ -41,16 +41,16 @@ void Executor<T>::Pass::deliver_cache(const SiteId& site, const Step& attention,
   const auto id = program().value(attention.output).producer;
   const auto store = static_cast<size_t>(executor_.store_of_step_[static_cast<size_t>(id)]);
   const int64_t count = rows_.key_count(params, Rows::kMain, 0);
-  Tensor out(kDTypeOf<T>, {static_cast<int64_t>(sequences_.size()), count, params.kv_heads,
-                           params.head_width});
+  Tensor out(kDTypeOf<T>,
+             {static_cast<int64_t>(sequences_.size()), count, params.kv_heads, params.head_width});
   T* target = out.template data<T>();
   for (const PassSequence<T>& sequence : sequences_) {
     const KvStore<T>& kv = sequence.state->stores[store];
     for (int64_t s = 0; s < count; ++s) {
       for (int64_t g = 0; g < params.kv_heads; ++g) {
         for (int64_t e = 0; e < params.head_width; ++e) {
-          *target++ = keys ? kv.keys()[kv.layout().key(s, g, e)]
-                           : kv.values()[kv.layout().value(s, g, e)];
+          *target++ =
+              keys ? kv.keys()[kv.layout().key(s, g, e)] : kv.values()[kv.layout().value(s, g, e)];
         }
       }
     }
@@ -65,8 +65,7 @@ void Executor<T>::Pass::deliver(const PlanNode& node) {
     const Value& each = program().value(named.value);
     const Step& producer = step(each.producer);
     if (producer.op == Op::kTokens) {
-      tell({named.site,
-             TensorView(DType::kI64, shape_of(each), rows_.ids(each.rows).data())});
+      tell({named.site, TensorView(DType::kI64, shape_of(each), rows_.ids(each.rows).data())});
     } else if (named.value == producer.scores || named.value == producer.pattern) {
       const AttentionJob& job = attention_.at(each.producer);
       const auto& data = named.value == producer.scores ? job.scores : job.pattern;

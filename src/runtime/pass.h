@@ -22,7 +22,7 @@ struct PassSequence {
   std::span<const int64_t> positions;    ///< empty: counted from the first token that is no padding
   int64_t padding = 0;                   ///< leading tokens of a first pass that nobody may see
   int64_t encoder_padding = 0;
-  std::span<const T> input;              ///< rows of a block on its own; then tokens is empty
+  std::span<const T> input;  ///< rows of a block on its own; then tokens is empty
 };
 
 /// The rows of a pass: which sequence, which position, which keys each row may see.

@@ -146,9 +146,11 @@ class Planner {
         return std::get<RotaryParams>(step.params).head_width % kernels::kPanelRows == 0 &&
                std::get<RotaryParams>(step.params).head_width <= kernels::kMaxRotaryHeadWidth;
       case Op::kAdd:
-        return std::all_of(step.inputs.begin(), step.inputs.end(), [&](ValueId term) {
-          return term == part.output || node_of_[index(term)] >= 0;
-        }) && std::count(step.inputs.begin(), step.inputs.end(), part.output) == 1;
+        return std::all_of(step.inputs.begin(), step.inputs.end(),
+                           [&](ValueId term) {
+                             return term == part.output || node_of_[index(term)] >= 0;
+                           }) &&
+               std::count(step.inputs.begin(), step.inputs.end(), part.output) == 1;
       case Op::kMultiply:
         return absorb_gate(part, step);
       case Op::kInput:
@@ -258,7 +260,8 @@ class Planner {
         if (node_of_[v] != now || value.width == 0) continue;
         if (value.producer != kNoId && program_.step(value.producer).op == Op::kTokens) continue;
         int until = std::max(last_use[v], deliver_node_[v]);
-        if (static_cast<ValueId>(v) == program_.output) until = static_cast<int>(plan_.nodes.size());
+        if (static_cast<ValueId>(v) == program_.output)
+          until = static_cast<int>(plan_.nodes.size());
         if (only_cached(static_cast<ValueId>(v))) continue;
         auto& lives = live[static_cast<size_t>(value.rows)];
         std::sort(lives.begin(), lives.end(),

@@ -9,28 +9,28 @@ namespace mainstem {
 
 struct PlanOptions {
   std::vector<SiteId> wanted;  ///< must exist and be delivered, under these names
-  bool fuse = false;         ///< absorb neighbours into products (float32 kernels only)
-  bool skip_encoder = false; ///< a decode pass: the encoder's work is in the cache already
+  bool fuse = false;           ///< absorb neighbours into products (float32 kernels only)
+  bool skip_encoder = false;   ///< a decode pass: the encoder's work is in the cache already
 };
 
 /// A product's share of one weight matrix, with the steps it absorbed behind it.
 struct GemmPartPlan {
   StepId linear = kNoId;
-  StepId value_linear = kNoId;        ///< of a gated pair
-  std::vector<StepId> epilogue;       ///< in order; a gate is its activation and its multiply
+  StepId value_linear = kNoId;   ///< of a gated pair
+  std::vector<StepId> epilogue;  ///< in order; a gate is its activation and its multiply
   ValueId output = kNoId;
-  StepId cache_of = kNoId;            ///< attention step whose cache it writes
+  StepId cache_of = kNoId;  ///< attention step whose cache it writes
   bool is_key = false;
 };
 
 struct PlanNode {
   bool is_gemm = false;
-  StepId step = kNoId;                ///< when it is a single step
-  StepId norm = kNoId;                ///< gemm: absorbed prologue
-  ValueId input = kNoId;              ///< gemm: what is read (before the norm)
-  std::vector<GemmPartPlan> parts;    ///< gemm
+  StepId step = kNoId;                          ///< when it is a single step
+  StepId norm = kNoId;                          ///< gemm: absorbed prologue
+  ValueId input = kNoId;                        ///< gemm: what is read (before the norm)
+  std::vector<GemmPartPlan> parts;              ///< gemm
   bool copy_keys = false, copy_values = false;  ///< attention: the cache is not yet written
-  std::vector<size_t> deliver;        ///< indices of Program::sites due after this node
+  std::vector<size_t> deliver;                  ///< indices of Program::sites due after this node
 };
 
 /// How a program runs: which steps run together, where their values lie, what is delivered when.

@@ -99,12 +99,11 @@ RotaryFrequencies rotary_frequencies(const RotarySpec& spec, int64_t longest) {
       break;
     case RotaryScalingKind::kLongRope:
       divide(longest > scaling.original_context ? scaling.long_divisors : scaling.short_divisors);
-      result.attention_factor =
-          scaling.attention_factor.value_or(
-              scaling.factor <= 1
-                  ? 1.0
-                  : std::sqrt(1 + std::log(scaling.factor) /
-                                      std::log(static_cast<double>(scaling.original_context))));
+      result.attention_factor = scaling.attention_factor.value_or(
+          scaling.factor <= 1
+              ? 1.0
+              : std::sqrt(1 + std::log(scaling.factor) /
+                                  std::log(static_cast<double>(scaling.original_context))));
       break;
     case RotaryScalingKind::kDivisors:
       divide(scaling.short_divisors);

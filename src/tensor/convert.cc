@@ -29,9 +29,7 @@ float f16_to_f32(uint16_t bits) {
   return std::bit_cast<float>(sign | wide_exponent << 23 | mantissa << 13);
 }
 
-float bf16_to_f32(uint16_t bits) {
-  return std::bit_cast<float>(uint32_t{bits} << 16);
-}
+float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
 uint16_t f32_to_f16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -80,9 +78,7 @@ float f8_e4m3_to_f32(uint8_t bits) {
 }
 
 // e5m2 is the upper byte of an f16.
-float f8_e5m2_to_f32(uint8_t bits) {
-  return f16_to_f32(static_cast<uint16_t>(bits << 8));
-}
+float f8_e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
 
 // Reads `count` elements stored as Stored (possibly unaligned) through `widen`.
 template <typename Stored, typename Out, typename Widen>
@@ -192,11 +188,7 @@ void read_row(const TensorView& tensor, int64_t row, int64_t begin, int64_t end,
   read_part(tensor, row, begin, end, out);
 }
 
-std::vector<float> to_f32(const TensorView& tensor) {
-  return read_all<float>(tensor);
-}
-std::vector<double> to_f64(const TensorView& tensor) {
-  return read_all<double>(tensor);
-}
+std::vector<float> to_f32(const TensorView& tensor) { return read_all<float>(tensor); }
+std::vector<double> to_f64(const TensorView& tensor) { return read_all<double>(tensor); }
 
 }  // namespace mainstem

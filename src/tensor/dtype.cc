@@ -37,9 +37,7 @@ const DTypeInfo& info(DType dtype) {
   return kTypes[index];
 }
 
-std::string_view name(DType dtype) {
-  return info(dtype).name;
-}
+std::string_view name(DType dtype) { return info(dtype).name; }
 
 int64_t element_count(std::span<const int64_t> shape) {
   // A zero does not excuse the other dimensions: rows() multiplies some of them on their own.

@@ -21,9 +21,7 @@ int64_t TensorView::rows() const {
   return rows;
 }
 
-int64_t TensorView::columns() const {
-  return shape_.empty() ? 1 : shape_.back();
-}
+int64_t TensorView::columns() const { return shape_.empty() ? 1 : shape_.back(); }
 
 int64_t TensorView::row_bytes() const {
   const DTypeInfo& type = info(dtype_);
@@ -58,9 +56,7 @@ AlignedBuffer::AlignedBuffer(size_t bytes, bool zeroed) : size_(bytes) {
   if (zeroed) std::memset(memory, 0, lines_bytes);
 }
 
-void AlignedBuffer::Free::operator()(std::byte* p) const {
-  std::free(p);
-}
+void AlignedBuffer::Free::operator()(std::byte* p) const { std::free(p); }
 
 Tensor::Tensor(DType dtype, Shape shape) {
   const int64_t bytes = byte_count(dtype, shape);

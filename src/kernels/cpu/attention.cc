@@ -16,9 +16,7 @@ constexpr int64_t kMaxSplits = 32;   // into so many at most,
 constexpr int64_t kFewTiles = 32;    // where there are no more tiles than this
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-int64_t padded(int64_t width) {
-  return round_up(width, kPanelRows);
-}
+int64_t padded(int64_t width) { return round_up(width, kPanelRows); }
 
 /// Rows of a tile while its keys pass by: output, largest score, sum of weights.
 struct Partial {

@@ -119,8 +119,6 @@ const CpuKernels& cpu_kernels(Isa isa) {
   return kPortable;
 }
 
-const CpuKernels& cpu_kernels() {
-  return cpu_kernels(active_isa());
-}
+const CpuKernels& cpu_kernels() { return cpu_kernels(active_isa()); }
 
 }  // namespace mainstem::kernels

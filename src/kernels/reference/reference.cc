@@ -76,15 +76,20 @@ void norm(const T* x, int64_t rows, int64_t columns, const NormArgs& args, const
 
 double activate(Activation kind, double x) {
   switch (kind) {
-    case Activation::kRelu: return x > 0 ? x : x * 0.0;
-    case Activation::kReluSquared: return x > 0 ? x * x : x * 0.0;
-    case Activation::kGeluErf: return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kRelu:
+      return x > 0 ? x : x * 0.0;
+    case Activation::kReluSquared:
+      return x > 0 ? x * x : x * 0.0;
+    case Activation::kGeluErf:
+      return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
     case Activation::kGeluTanh: {
       const double inner = std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
       return 0.5 * x * (1.0 + std::tanh(inner));
     }
-    case Activation::kSilu: return x / (1.0 + std::exp(-x));
-    case Activation::kQuickGelu: return x / (1.0 + std::exp(-1.702 * x));
+    case Activation::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::kQuickGelu:
+      return x / (1.0 + std::exp(-1.702 * x));
   }
   return x;
 }
@@ -198,7 +203,8 @@ void attention(const AttentionArgs& args, std::span<const AttentionSequence<T>> 
   template void rotary<T>(const T*, const T*, int64_t, bool, int64_t, int64_t, int64_t, const T*, \
                           T*, const Worker&);                                                     \
   template void attention<T>(const AttentionArgs&, std::span<const AttentionSequence<T>>,         \
-                             const int64_t*, const int64_t*, const T*, T*, double*, const Worker&);
+                             const int64_t*, const int64_t*, const T*, T*, double*,               \
+                             const Worker&);
 MAINSTEM_INSTANTIATE(float)
 MAINSTEM_INSTANTIATE(double)
 #undef MAINSTEM_INSTANTIATE

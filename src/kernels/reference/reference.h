@@ -27,8 +27,8 @@ struct NormArgs {
   bool layer_norm = false;
   double eps = 0;
   double weight_offset = 0;
-  int64_t group = 0;               ///< channels normalised together; divides the row
-  bool weight_per_group = false;   ///< weights [columns] instead of [group]
+  int64_t group = 0;              ///< channels normalised together; divides the row
+  bool weight_per_group = false;  ///< weights [columns] instead of [group]
 };
 /// x, y [M, columns]; weight and bias may be null.
 template <typename T>
