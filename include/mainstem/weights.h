@@ -16,8 +16,9 @@ namespace mainstem {
 struct WeightSource {
   TensorView tensor = {};  ///< [out, in], [n], or rows of a fused tensor (row_range)
   std::vector<int64_t> row_order =
-      {};                   ///< row n of the weight is row row_order[n]; empty: as it is
-  bool transposed = false;  ///< the tensor is [in, out]
+      {};                        ///< row n of the weight is row row_order[n]; empty: as it is
+  bool transposed = false;       ///< the tensor is [in, out]
+  std::string stored_name = {};  ///< what its file calls it, for messages
   std::shared_ptr<const void> keep_alive = {};
 };
 

@@ -91,6 +91,7 @@ WeightSources collect_sources(const Program& program, const Family& family, cons
     WeightSource source;
     source.tensor = with_context(file, [&] { return found.tensor->view(); });
     source.keep_alive = found.storage;
+    source.stored_name = found.tensor->name;
     sources.emplace(weight.name, std::move(source));
   }
   if (count > 8) missing += " and " + std::to_string(count - 8) + " more";

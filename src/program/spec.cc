@@ -57,6 +57,7 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
     case RotaryScalingKind::kLongRope:
       expect_divisors(scaling.short_divisors, "rotary short divisors");
       expect_divisors(scaling.long_divisors, "rotary long divisors");
+      expect(scaling.original_context != 1, "rotary scaling original context", "2 or more", "1");
       break;
     case RotaryScalingKind::kLlama3:
       expect(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor,
@@ -65,6 +66,7 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
                  std::to_string(scaling.high_freq_factor));
       break;
     case RotaryScalingKind::kYarn:
+      expect(rotary.base != 1, "rotary base with yarn", "a number other than 1", "1");
       expect(scaling.beta_fast > 0 && scaling.beta_slow > 0, "rotary scaling betas",
              "positive numbers",
              std::to_string(scaling.beta_fast) + ", " + std::to_string(scaling.beta_slow));
@@ -72,6 +74,9 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
     case RotaryScalingKind::kLinear:
     case RotaryScalingKind::kDynamic:
       break;
+  }
+  for (const auto& factor : {scaling.attention_factor, scaling.mscale, scaling.mscale_all_dim}) {
+    if (factor) expect_finite(*factor, "rotary attention factor");
   }
   expect(scaling.factor > 0 && std::isfinite(scaling.factor), "rotary scaling factor",
          "a positive number", std::to_string(scaling.factor));

@@ -29,6 +29,11 @@ Tensor transposed_copy(const TensorView& tensor) {
   return copy;
 }
 
+/// Both names of a weight, for messages.
+std::string label(const WeightInfo& info, const WeightSource& source) {
+  return source.stored_name.empty() ? info.name : source.stored_name + " (" + info.name + ")";
+}
+
 void check_shape(const WeightInfo& info, const WeightSource& source) {
   const TensorView& tensor = source.tensor;
   int64_t rows = 1;
@@ -41,12 +46,12 @@ void check_shape(const WeightInfo& info, const WeightSource& source) {
     rows = 1;
   }
   const auto fail = [&](const std::string& got) {
-    throw bad_input("shape of weight", to_string(info.shape), got).in(info.name);
+    throw bad_input("shape of weight", to_string(info.shape), got).in(label(info, source));
   };
   if (!mainstem::info(tensor.dtype()).is_float && !mainstem::info(tensor.dtype()).is_quantised) {
     throw bad_input("type of weight", "a floating-point or quantised type",
                     std::string(name(tensor.dtype())))
-        .in(info.name);
+        .in(label(info, source));
   }
   if (info.kind == WeightKind::kVector) {
     if (tensor.count() != columns) fail(to_string(tensor.shape()));
@@ -64,13 +69,13 @@ void check_row_order(const WeightInfo& info, const WeightSource& source) {
   if (static_cast<int64_t>(source.row_order.size()) != rows) {
     throw usage_error("row order of weight", std::to_string(rows) + " rows",
                       std::to_string(source.row_order.size()))
-        .in(info.name);
+        .in(label(info, source));
   }
   for (int64_t row : source.row_order) {
     if (row >= 0 && row < rows) continue;
     throw usage_error("row order of weight", "rows 0 to " + std::to_string(rows - 1),
                       std::to_string(row))
-        .in(info.name);
+        .in(label(info, source));
   }
 }
 

@@ -106,6 +106,15 @@ const std::vector<Bad>& bad_specs() {
       {"frequency factors",
        [](ModelSpec& s) { scaling(s, RotaryScalingKind::kLlama3).high_freq_factor = 1; }},
       {"betas", [](ModelSpec& s) { scaling(s, RotaryScalingKind::kYarn).beta_slow = 0; }},
+      {"base with yarn",
+       [](ModelSpec& s) {
+         scaling(s, RotaryScalingKind::kYarn);
+         rotary(s).base = 1;
+       }},
+      {"attention factor",
+       [](ModelSpec& s) { scaling(s, RotaryScalingKind::kYarn).attention_factor = kInf; }},
+      {"original context",
+       [](ModelSpec& s) { scaling(s, RotaryScalingKind::kLongRope).original_context = 1; }},
       {"short divisors",
        [](ModelSpec& s) { scaling(s, RotaryScalingKind::kLongRope).short_divisors = {1}; }},
       {"long divisors",
