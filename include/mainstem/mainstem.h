@@ -4,7 +4,9 @@
 
 #include "mainstem/block.h"
 #include "mainstem/check.h"
+#include "mainstem/decoder_block.h"
 #include "mainstem/error.h"
+#include "mainstem/example.h"
 #include "mainstem/gguf.h"
 #include "mainstem/model.h"
 #include "mainstem/npz.h"
