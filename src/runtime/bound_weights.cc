@@ -3,6 +3,7 @@
 #include <cstring>
 #include <set>
 
+#include "io/mapped_file.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -166,7 +167,12 @@ void BoundWeights::pack(const Program& program, int threads) {
       const kernels::WeightMatrix matrix =
           kernels::pack_weights(job.entry->tensor, job.format, job.entry->row_order,
                                 job.entry->packed_bytes.data(), worker);
-      if (worker.index == 0) job.entry->matrix = matrix;
+      worker.sync();
+      if (worker.index != 0) continue;
+      job.entry->matrix = matrix;
+      // What is packed is read from there; the file's own pages come back if somebody asks.
+      const TensorView& tensor = job.entry->tensor;
+      drop_mapped_pages({tensor.data(), static_cast<size_t>(tensor.bytes())});
     }
   });
   packed_ = true;
