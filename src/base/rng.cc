@@ -92,7 +92,11 @@ double Generator::next_f64() {
 // The scalar recipe works in double for every type and keeps the second value of a pair, across
 // other calls too, until the generator is seeded again.
 double Generator::next_normal() {
-  if (spare_normal_) return *std::exchange(spare_normal_, std::nullopt);
+  if (spare_normal_) {
+    const double spare = *spare_normal_;
+    spare_normal_.reset();
+    return spare;
+  }
   const double u1 = next_f64();
   const double u2 = next_f64();
   const double radius = std::sqrt(-2.0 * std::log1p(-u2));
