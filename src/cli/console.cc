@@ -60,24 +60,27 @@ int output_width() {
   return std::clamp<int>(size.ws_col, 60, 120);
 }
 
-std::string styled(Style style, std::string_view text) {
-  if (!colours()) return std::string(text);
-  const char* code = "";
+namespace {
+
+std::string_view escape_code(Style style) {
   switch (style) {
     case Style::kBold:
-      code = "1";
-      break;
+      return "1";
     case Style::kDim:
-      code = "2";
-      break;
+      return "2";
     case Style::kGreen:
-      code = "32";
-      break;
+      return "32";
     case Style::kRed:
-      code = "31";
-      break;
+      return "31";
   }
-  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+  return "0";
+}
+
+}  // namespace
+
+std::string styled(Style style, std::string_view text) {
+  if (!colours()) return std::string(text);
+  return "\x1b[" + std::string(escape_code(style)) + "m" + std::string(text) + "\x1b[0m";
 }
 
 void keep_standard_files() {
