@@ -203,7 +203,7 @@ void parse_json_events(std::string_view text, const JsonLimits& limits, MemoryBu
   budget.charge(8 * scan_tokens(text, limits), "JSON");
   const char* position = text.data();
   try {
-    if (!Json::sax_parse(TrackedIterator(text.data(), &position),
+    if (!Json::sax_parse(TrackedIterator(position, &position),
                          TrackedIterator(text.data() + text.size(), &position), &handler,
                          Json::input_format_t::json, /*strict=*/true)) {
       throw bad_input("JSON", "a valid document", "none");
