@@ -212,7 +212,7 @@ Session::Session(std::shared_ptr<const BoundProgram> bound, SessionOptions optio
     const std::lock_guard lock(shared.packing);
     shared.weights.pack(bound->program(), options.threads);
   }
-  impl_ = std::make_unique<Impl>(bound, shared.weights, std::move(options));
+  impl_ = std::make_unique<Impl>(std::move(bound), shared.weights, std::move(options));
 }
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
