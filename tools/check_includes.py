@@ -48,6 +48,7 @@ PUBLIC_HEADERS = {
     "example.h": "models",
     "model.h": "models",
     "sampling.h": "models",
+    "score.h": "models",
     "tokenizer.h": "models",
     "check.h": "diagnose",
     "mainstem.h": "diagnose",  # all of them

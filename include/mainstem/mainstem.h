@@ -14,5 +14,6 @@
 #include "mainstem/rng.h"
 #include "mainstem/safetensors.h"
 #include "mainstem/sampling.h"
+#include "mainstem/score.h"
 #include "mainstem/session.h"
 #include "mainstem/tokenizer.h"

@@ -56,7 +56,7 @@ void add_prompt(Command& command, PromptOptions& options, PromptSources sources)
   options.has_file = sources == PromptSources::kTextOrFile;
   command.text("-p,--prompt", options.text, "TEXT", "The text");
   if (options.has_file) {
-    command.text("-f,--file", options.file, "FILE", "A file with the text");
+    command.text("-f,--file", options.file, "FILE", "A file with the text; - is standard input");
   } else {
     command.text("--tokens", options.tokens, "IDS",
                  "Ids instead of text: 1,2,3 or @FILE\n(works without tokenizer files)");
@@ -129,7 +129,8 @@ std::vector<int64_t> parse_ids(const std::string& text, const char* option) {
   return ids;
 }
 
-std::string read_text_file(const std::string& path) {
+std::string read_text_file(const std::string& path_or_dash) {
+  const std::string path = path_or_dash == "-" ? "/dev/stdin" : path_or_dash;
   std::ifstream file(path, std::ios::binary);
   std::error_code error;
   if (!file || std::filesystem::is_directory(path, error)) {

@@ -17,6 +17,7 @@ void add_example(CommandLine& line);
 void add_inspect(CommandLine& line, const std::vector<std::string>& against);
 void add_tokenize(CommandLine& line);
 void add_run(CommandLine& line);
+void add_score(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_check(CommandLine& line);
 void add_bench(CommandLine& line);
@@ -61,7 +62,8 @@ std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model
 
 /// "1,2,3" or numbers with spaces, or "@FILE" that holds them.
 std::vector<int64_t> parse_ids(const std::string& text, const char* option);
-std::string read_text_file(const std::string& path);
+/// "-" is standard input.
+std::string read_text_file(const std::string& path_or_dash);
 std::vector<std::string> split(std::string_view text, char separator);
 
 }  // namespace mainstem::cli

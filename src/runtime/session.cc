@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "mainstem/error.h"
+#include "runtime/chunks.h"
 #include "runtime/executor.h"
 
 namespace mainstem {
@@ -108,24 +109,6 @@ class Engine {
   std::unique_ptr<Executor<T>> full_, decode_;
   std::vector<SequenceState<T>> states_;
 };
-
-/// Whether a prompt that ends at position `end` may go through in parts: no row sees later ones,
-/// and no angle depends on how long the whole is.
-bool can_chunk(const Program& program, int64_t end) {
-  for (const Step& step : program.steps) {
-    if (step.op == Op::kAttention) {
-      const auto& params = std::get<AttentionParams>(step.params);
-      const bool of_encoder = program.value(step.output).rows == Rows::kEncoder;
-      if (params.mask == MaskKind::kFull && !params.cross && !of_encoder) return false;
-    } else if (step.op == Op::kRotary) {
-      const RotaryScaling& scaling = std::get<RotaryParams>(step.params).rotary.scaling;
-      const bool by_length = scaling.kind == RotaryScalingKind::kDynamic ||
-                             scaling.kind == RotaryScalingKind::kLongRope;
-      if (by_length && end > scaling.original_context) return false;
-    }
-  }
-  return true;
-}
 
 /// The last of each sequence's rows, for a block on its own (models select rows themselves).
 template <typename T>

@@ -143,6 +143,29 @@ TEST(Folder, LastEqualsTheEndOfAll) {
   EXPECT_EQ(logits("all").back().at("shape"), (std::vector<int64_t>{1, 3, kVocab}));
 }
 
+TEST(Folder, ScoreOfIdsInWindows) {
+  const TinyFolder model;
+  EXPECT_TRUE(
+      fails(run({"score", model.path(), "--file", test_file("cli/run_command.h")}), 2, "--tokens"));
+  std::vector<std::string> arguments{"score", model.path(), "--tokens", "1,2,3,4,5,6,7,8,9"};
+  const nlohmann::json whole = run_json(arguments);
+  EXPECT_EQ(whole.at("tokens"), 8);
+  EXPECT_EQ(whole.at("context"), 12);
+  const double nll = whole.at("nll").get<double>();
+  EXPECT_NEAR(whole.at("perplexity").get<double>(), std::exp(nll), 1e-12 * std::exp(nll));
+  EXPECT_NE(run(arguments).out.find("8 predicted, in 1 window"), std::string::npos);
+  arguments.insert(arguments.end(), {"--context", "4"});
+  EXPECT_EQ(run_json(arguments).at("tokens"), 6);  // windows of 4, 4 and 1
+  arguments.back() = "13";
+  EXPECT_TRUE(fails(run(arguments), 2, "at most 12"));
+  EXPECT_TRUE(fails(run({"score", model.path(), "--tokens", "1"}), 2, "two tokens"));
+  EXPECT_TRUE(fails(run({"score", model.path(), "--tokens", "1,32"}), 2, "31"));
+  const TinyFolder broken(true);
+  const nlohmann::json nan = run_json({"score", broken.path(), "--tokens", "1,2,3"});
+  EXPECT_EQ(nan.at("nll"), "nan");
+  EXPECT_EQ(nan.at("perplexity"), "nan");
+}
+
 TEST(Folder, NotANumberIsNamedInJson) {
   const TinyFolder model(true);
   const nlohmann::json steps =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <set>
 #include <thread>
@@ -280,6 +281,58 @@ TEST(SmolLm2, CheckPassesAndCatchesAMistake) {
   }
   EXPECT_TRUE(failed.contains("residual"));
   EXPECT_FALSE(failed.contains("rotary"));
+}
+
+std::string text_file(const Scratch& scratch, const std::string& text) {
+  const std::string path = (scratch / "text").string();
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+TEST(SmolLm2, ScoreIsTransformers) {
+  MAINSTEM_NEEDS_SMOLLM2();
+  const Scratch scratch;
+  const nlohmann::json& prompt = golden().at("prompts").at("long");
+  const double want = prompt.at("nll").at("mean").get<double>();
+  const std::string file = text_file(scratch, prompt.at("text"));
+  const nlohmann::json got = run_json({"score", smollm2(), "--file", file});
+  EXPECT_EQ(got.at("tokens"), prompt.at("nll").at("tokens"));
+  EXPECT_NEAR(got.at("nll").get<double>(), want, 1e-5);
+  EXPECT_NEAR(got.at("perplexity").get<double>(), std::exp(want), 1e-3);
+  EXPECT_EQ(got.at("context"), 8192);
+  EXPECT_EQ(got.at("windows"), 1);
+  const std::string ids = joined(ids_of(prompt.at("ids")));
+  EXPECT_EQ(run_json({"score", smollm2(), "--tokens", ids}), got);
+  // The files name no begin token, so each of the windows of 100, 100, 100 and 5 loses one.
+  const nlohmann::json windows = run_json({"score", smollm2(), "--file", file, "--context", "100"});
+  EXPECT_EQ(windows.at("tokens"), 305 - 4);
+  EXPECT_EQ(windows.at("windows"), 4);
+  EXPECT_GT(windows.at("nll").get<double>(), want);
+}
+
+TEST(SmolLm2, ScoreSaysWhatIsWrongWithATextFile) {
+  MAINSTEM_NEEDS_SMOLLM2();
+  const Scratch scratch;
+  const auto scored = [&](const std::string& text) {
+    return run({"score", smollm2(), "--file", text_file(scratch, text)});
+  };
+  EXPECT_TRUE(fails(scored(""), 3, "empty"));
+  EXPECT_TRUE(fails(scored("Hello"), 2, "two tokens"));
+  EXPECT_TRUE(fails(scored("caf\xE9 au lait"), 3, "0xE9 at byte 3"));
+  EXPECT_TRUE(fails(run({"score", smollm2(), "--file", "/no/such/text"}), 3, "/no/such/text"));
+}
+
+TEST(SmolLm2, InterruptEndsAScoreCleanly) {
+  MAINSTEM_NEEDS_SMOLLM2();
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 200000; ++i) text += "one two three ";
+  const pid_t pid = start({"score", smollm2(), "--file", text_file(scratch, text)}, scratch);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  kill(pid, SIGINT);
+  const Outcome outcome = finish(pid, scratch);
+  EXPECT_EQ(outcome.code, 130);
+  EXPECT_EQ(outcome.out + outcome.err, "");
 }
 
 TEST(SmolLm2, InterruptEndsCleanly) {

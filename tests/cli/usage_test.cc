@@ -13,13 +13,15 @@ TEST(Usage, HelpAndVersionGoToStandardOutput) {
   EXPECT_TRUE(version.out.starts_with("mainstem "));
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* command : {"example", "inspect", "tokenize", "run", "trace", "check", "bench"}) {
+  for (const char* command :
+       {"example", "inspect", "tokenize", "run", "score", "trace", "check", "bench"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + command), std::string::npos) << command;
     const Outcome each = run({command, "--help"});
     EXPECT_EQ(each.code, 0) << command;
     EXPECT_TRUE(each.err.empty()) << each.err;
   }
   for (const std::vector<std::string>& words : {std::vector<std::string>{"run"},
+                                                {"score"},
                                                 {"trace"},
                                                 {"check"},
                                                 {"example"},
@@ -37,7 +39,7 @@ TEST(Usage, HelpAndVersionGoToStandardOutput) {
 }
 
 TEST(Usage, HelpFitsEightyColumns) {
-  for (const char* command : {"example", "inspect", "tokenize", "run", "trace", "check"}) {
+  for (const char* command : {"example", "inspect", "tokenize", "run", "score", "trace", "check"}) {
     std::istringstream lines(run({command, "--help"}).out);
     for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(line.size(), 80U) << command << ": " << line;
@@ -68,6 +70,12 @@ TEST(Usage, MistakesAreOneLineAndTheRightCode) {
       {{"run", "m", "-p", "a", "-n", "-1"}, 2, "--count"},
       {{"run", "m", "-p", "a", "--threads", "0"}, 2, "--threads"},
       {{"run", "m", "-p", "a", "--compute", "f16"}, 2, "--compute"},
+      {{"score", "m"}, 2, "neither"},
+      {{"score", "m", "--file", "a", "--tokens", "1"}, 2, "both"},
+      {{"score", "m", "--tokens", "1,2", "--context", "0"}, 2, "--context"},
+      {{"score", "m", "--tokens", "1,2", "--context", "1"}, 2, "--context"},
+      {{"score", "m", "--file", "/no/such/text"}, 3, "/no/such/text"},
+      {{"score", "/no/such/model", "--tokens", "1,2"}, 3, "/no/such/model"},
       {{"trace", "m", "--tokens", "1,two"}, 2, "'two'"},
       {{"trace", "m", "--tokens", ""}, 2, "--tokens"},
       {{"trace", "m", "--tokens", "1", "--out", "x.bin"}, 2, "--out"},

@@ -14,6 +14,8 @@ Names in golden.safetensors: CASE.SITE in float64 and CASE.f32.SITE in float32. 
   llama3.padded     rows of a batch of two, the second with three tokens of padding before it
   linear, dynamic, yarn, tied   the logits and every q_rot
   dynamic.decode    logits of a prompt of six tokens and single steps after it
+  score.tokens, score.N, score.N.begin   random tokens and [mean, count] of the negative
+                    log-likelihoods in windows of N tokens; begin: token 1 before each window
 
 transformers keeps float32 inside norms, softmax and rotary tables even in a float64 model; in_double()
 makes that float64, so that the values are good to 1e-14.
@@ -36,6 +38,9 @@ SEED = 20240131
 TOKENS = [[3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46]]
 PADDING = 3
 PROMPT = 6
+SCORED = 151
+BEGIN = 1
+WINDOWS = (128, 75, 50, 37, 2)  # the model's context; the last window is short, or one token
 
 SIZES = dict(
     vocab_size=97,
@@ -230,6 +235,31 @@ def decode(model, tokens):
     return torch.cat(logits, 1)
 
 
+def window_losses(model, tokens, context, prefix):
+    """Summed loss and number of predicted tokens, window after window, the prefix not predicted."""
+    total, count = torch.zeros(()), 0
+    own = context - len(prefix)
+    for begin in range(0, len(tokens), own):
+        window = torch.tensor([prefix + tokens[begin : begin + own]])
+        first = max(len(prefix), 1)
+        logits, targets = model(input_ids=window).logits[0, first - 1 : -1], window[0, first:]
+        if len(targets) > 0:
+            total += torch.nn.functional.cross_entropy(logits, targets, reduction="sum")
+            count += len(targets)
+    return torch.stack([total / count, torch.tensor(float(count))])
+
+
+def scores(weights):
+    generator = torch.Generator().manual_seed(SEED)
+    tokens = torch.randint(0, SIZES["vocab_size"], (SCORED,), generator=generator).tolist()
+    model = model_of("llama3", weights, torch.float64)
+    golden = {"score.tokens": torch.tensor([tokens])}
+    for context in WINDOWS:
+        golden[f"score.{context}"] = window_losses(model, tokens, context, [])
+        golden[f"score.{context}.begin"] = window_losses(model, tokens, context, [BEGIN])
+    return golden
+
+
 def make(folder):
     check_branches()
     weights = random_weights()
@@ -257,6 +287,7 @@ def make(folder):
             for site, value in values.items():
                 if site == "logits" or site.endswith("q_rot"):
                     golden[f"{case}.{site}"] = value
+        golden.update(scores(weights))
         golden["dynamic.decode.logits"] = decode(model_of("dynamic", weights, torch.float64), tokens)
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,23 @@
+#include "runtime/chunks.h"
+
+#include <variant>
+
+namespace mainstem {
+
+bool can_chunk(const Program& program, int64_t end) {
+  for (const Step& step : program.steps) {
+    if (step.op == Op::kAttention) {
+      const auto& params = std::get<AttentionParams>(step.params);
+      const bool of_encoder = program.value(step.output).rows == Rows::kEncoder;
+      if (params.mask == MaskKind::kFull && !params.cross && !of_encoder) return false;
+    } else if (step.op == Op::kRotary) {
+      const RotaryScaling& scaling = std::get<RotaryParams>(step.params).rotary.scaling;
+      const bool by_length = scaling.kind == RotaryScalingKind::kDynamic ||
+                             scaling.kind == RotaryScalingKind::kLongRope;
+      if (by_length && end > scaling.original_context) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace mainstem
