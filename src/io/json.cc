@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
+#include "io/json_tree.h"
 #include "io/mapped_file.h"
 #include "io/text.h"
 #include "mainstem/error.h"
@@ -117,71 +117,6 @@ size_t scan_tokens(std::string_view text, const JsonLimits& limits) {
   return longest;
 }
 
-// Builds the document; nlohmann's own builder takes the last of equal keys and counts no memory.
-class DocumentBuilder : public JsonHandler {
- public:
-  DocumentBuilder(Json& root, MemoryBudget& budget) : root_(root), budget_(budget) {}
-
-  bool null() override { return put(nullptr); }
-  bool boolean(bool value) override { return put(value); }
-  bool number_integer(Json::number_integer_t value) override { return put(value); }
-  bool number_unsigned(Json::number_unsigned_t value) override { return put(value); }
-  bool number_float(Json::number_float_t value, const std::string&) override { return put(value); }
-  bool string(std::string& value) override {
-    budget_.charge(48 + value.size(), "JSON");
-    return put(std::move(value));
-  }
-  bool start_object(size_t) override { return open(Json::object()); }
-  bool start_array(size_t) override { return open(Json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(std::string& name) override {
-    budget_.charge(112 + name.size(), "JSON");
-    auto& object = stack_.back()->get_ref<Json::object_t&>();
-    const auto [place, added] = object.try_emplace(std::move(name));
-    if (!added) throw bad_input("JSON key", "each key once", quote(place->first) + " twice");
-    member_ = &place->second;
-    return true;
-  }
-
- private:
-  template <typename Value>
-  Json* add(Value&& value) {
-    if (stack_.empty()) {
-      root_ = std::forward<Value>(value);
-      return &root_;
-    }
-    if (stack_.back()->is_object()) {
-      *member_ = std::forward<Value>(value);
-      return member_;
-    }
-    // A vector that grows holds its old and new memory at once.
-    budget_.charge(3 * sizeof(Json), "JSON");
-    auto& array = stack_.back()->get_ref<Json::array_t&>();
-    array.emplace_back(std::forward<Value>(value));
-    return &array.back();
-  }
-  template <typename Value>
-  bool put(Value&& value) {
-    add(std::forward<Value>(value));
-    return true;
-  }
-  bool open(Json empty) {
-    budget_.charge(64, "JSON");
-    stack_.push_back(add(std::move(empty)));
-    return true;
-  }
-  bool close() {
-    stack_.pop_back();
-    return true;
-  }
-
-  Json& root_;
-  MemoryBudget& budget_;
-  std::vector<Json*> stack_;
-  Json* member_ = nullptr;
-};
-
 }  // namespace
 
 bool JsonHandler::binary(binary_t&) { return false; }  // does not occur in text
@@ -217,7 +152,7 @@ void parse_json_events(std::string_view text, const JsonLimits& limits, MemoryBu
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits) {
   Json root;
   MemoryBudget budget(text.size());
-  DocumentBuilder builder(root, budget);
+  JsonTreeBuilder builder(root, budget, "JSON");
   parse_json_events(text, limits, budget, builder);
   return root;
 }

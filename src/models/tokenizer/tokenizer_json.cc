@@ -1,11 +1,10 @@
 #include "models/tokenizer/tokenizer_json.h"
 
+#include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "io/json.h"
-#include "io/memory_budget.h"
+#include "io/json_tree.h"
 #include "io/text.h"
 #include "mainstem/error.h"
 
@@ -14,29 +13,50 @@ namespace {
 
 using Json = nlohmann::json;
 
-class Handler : public JsonHandler {
+class Handler : public JsonTreeBuilder {
  public:
-  Handler(TokenizerJson& out, MemoryBudget& budget) : out_(out), budget_(budget) {}
+  Handler(TokenizerJson& out, MemoryBudget& budget)
+      : JsonTreeBuilder(out.tree, budget, "tokenizer.json"), out_(out) {}
 
-  bool null() override { return put(nullptr); }
-  bool boolean(bool value) override { return put(value); }
-  bool number_integer(Json::number_integer_t value) override {
-    return in_ == In::kVocab ? add_vocab(value) : put(value);
+  bool null() override {
+    check_tree();
+    return JsonTreeBuilder::null();
   }
-  bool number_unsigned(Json::number_unsigned_t value) override {
-    if (in_ != In::kVocab) return put(value);
-    constexpr auto kMost =
-        static_cast<Json::number_unsigned_t>(std::numeric_limits<int64_t>::max());
-    return add_vocab(static_cast<int64_t>(std::min(value, kMost)));
+  bool boolean(bool value) override {
+    check_tree();
+    return JsonTreeBuilder::boolean(value);
   }
-  bool number_float(Json::number_float_t value, const std::string&) override { return put(value); }
+  bool number_integer(number_integer_t value) override {
+    if (in_ == In::kVocab) return add_vocab(value);
+    if (in_ == In::kScore) return add_score(static_cast<double>(value));
+    check_tree();
+    return JsonTreeBuilder::number_integer(value);
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (in_ == In::kScore) return add_score(static_cast<double>(value));
+    if (in_ == In::kVocab) {
+      constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max());
+      return add_vocab(static_cast<int64_t>(std::min(value, kMost)));
+    }
+    check_tree();
+    return JsonTreeBuilder::number_unsigned(value);
+  }
+  bool number_float(number_float_t value, const std::string& text) override {
+    if (in_ == In::kScore) return add_score(value);
+    check_tree();
+    return JsonTreeBuilder::number_float(value, text);
+  }
   bool string(std::string& value) override {
     switch (in_) {
       case In::kTree:
-        budget_.charge(48 + value.size(), "tokenizer.json");
-        return put(std::move(value));
+        return JsonTreeBuilder::string(value);
       case In::kVocab:
+      case In::kScores:
         refuse_value();
+      case In::kScore:
+        if (pair_count_ == 0) pair_[0] = keep(value);
+        if (pair_count_++ != 0) refuse_value();
+        return true;
       case In::kMerges:
         return add_merge_line(value);
       case In::kMergePair:
@@ -46,77 +66,89 @@ class Handler : public JsonHandler {
     }
     return true;
   }
-  bool start_object(size_t) override {
-    if (in_ != In::kTree) refuse_value();
+  bool start_object(size_t count) override {
+    check_tree();
     if (at("vocab")) {
       in_ = In::kVocab;
       return true;
     }
-    return open(Json::object());
+    return JsonTreeBuilder::start_object(count);
   }
   bool end_object() override {
-    if (in_ == In::kVocab) {
-      in_ = In::kTree;
-      return true;
-    }
-    return close();
+    if (in_ != In::kVocab) return JsonTreeBuilder::end_object();
+    in_ = In::kTree;
+    return true;
   }
-  bool start_array(size_t) override {
-    if (in_ == In::kMerges) {
-      in_ = In::kMergePair;
+  bool start_array(size_t count) override {
+    if (in_ == In::kMerges || in_ == In::kScores) {
+      in_ = in_ == In::kMerges ? In::kMergePair : In::kScore;
       pair_count_ = 0;
       return true;
     }
-    if (in_ != In::kTree) refuse_value();
-    if (at("merges")) {
-      in_ = In::kMerges;
+    check_tree();
+    if (at("merges") || at("vocab")) {
+      in_ = section_ == "merges" ? In::kMerges : In::kScores;
+      out_.has_scores = out_.has_scores || in_ == In::kScores;
       return true;
     }
-    return open(Json::array());
+    return JsonTreeBuilder::start_array(count);
   }
   bool end_array() override {
-    if (in_ == In::kMergePair) {
-      if (pair_count_ != 2) {
-        throw bad_input("merge " + std::to_string(out_.merges.size()), "two texts",
-                        std::to_string(pair_count_));
-      }
-      budget_.charge(3 * sizeof(TokenizerJson::Merge), "merges");
-      out_.merges.push_back({pair_[0], pair_[1]});
-      in_ = In::kMerges;
-      return true;
+    switch (in_) {
+      case In::kMergePair:
+        add_merge_pair();
+        in_ = In::kMerges;
+        return true;
+      case In::kScore:
+        if (pair_count_ != 2) refuse_value();
+        in_ = In::kScores;
+        return true;
+      case In::kMerges:
+      case In::kScores:
+        in_ = In::kTree;
+        return true;
+      case In::kTree:
+      case In::kVocab:
+        break;
     }
-    if (in_ == In::kMerges) {
-      in_ = In::kTree;
-      return true;
-    }
-    return close();
+    return JsonTreeBuilder::end_array();
   }
   bool key(std::string& name) override {
     if (in_ == In::kVocab) {
       pending_ = keep(name);
       return true;
     }
-    budget_.charge(112 + name.size(), "tokenizer.json");
-    auto& object = stack_.back()->get_ref<Json::object_t&>();
-    const auto [place, added] = object.try_emplace(std::move(name));
-    if (!added) throw bad_input("JSON key", "each key once", quote(place->first) + " twice");
-    member_ = &place->second;
-    if (stack_.size() == 1) in_model_ = place->first == "model";
-    if (stack_.size() == 2) section_ = place->first;
-    return true;
+    if (depth() == 1) in_model_ = name == "model";
+    if (depth() == 2) section_ = name;
+    return JsonTreeBuilder::key(name);
   }
 
  private:
-  enum class In { kTree, kVocab, kMerges, kMergePair };
+  enum class In {
+    kTree,
+    kVocab,      // model.vocab as an object: ids by text
+    kScores,     // model.vocab as an array, and
+    kScore,      // one [text, score] of it
+    kMerges,     // model.merges, and
+    kMergePair,  // one [left, right] of it
+  };
 
   /// Is the value that begins here model.`name`?
   bool at(std::string_view name) const {
-    return stack_.size() == 2 && in_model_ && stack_.back()->is_object() && section_ == name;
+    return depth() == 2 && in_model_ && in_object() && section_ == name;
+  }
+
+  void check_tree() const {
+    if (in_ != In::kTree) refuse_value();
   }
 
   [[noreturn]] void refuse_value() const {
     if (in_ == In::kVocab) {
       throw bad_input("model.vocab", "token texts with integer ids", "another value");
+    }
+    if (in_ == In::kScores || in_ == In::kScore) {
+      throw bad_input("model.vocab entry " + std::to_string(out_.vocab.size()), "[text, score]",
+                      "another value");
     }
     throw bad_input("merge " + std::to_string(out_.merges.size()), "\"a b\" or [\"a\", \"b\"]",
                     "another value");
@@ -126,15 +158,22 @@ class Handler : public JsonHandler {
     if (out_.arena.size() + text.size() > std::numeric_limits<uint32_t>::max()) {
       throw bad_input("tokenizer.json", "less than 4 GB of token texts", "more");
     }
-    budget_.charge(3 * text.size(), "tokenizer.json");
+    budget().charge(3 * text.size(), "tokenizer.json");
     const auto offset = static_cast<uint32_t>(out_.arena.size());
     out_.arena += text;
     return {offset, static_cast<uint32_t>(text.size())};
   }
 
   bool add_vocab(int64_t id) {
-    budget_.charge(3 * sizeof(TokenizerJson::Entry), "model.vocab");
-    out_.vocab.push_back({pending_, id});
+    budget().charge(3 * sizeof(TokenizerJson::Entry), "model.vocab");
+    out_.vocab.push_back({pending_, id, 0});
+    return true;
+  }
+
+  bool add_score(double score) {
+    if (pair_count_++ != 1) refuse_value();
+    budget().charge(3 * sizeof(TokenizerJson::Entry), "model.vocab");
+    out_.vocab.push_back({pair_[0], static_cast<int64_t>(out_.vocab.size()), score});
     return true;
   }
 
@@ -146,48 +185,23 @@ class Handler : public JsonHandler {
       throw bad_input("merge " + std::to_string(out_.merges.size()),
                       "two texts with one space between them", quote(line));
     }
-    budget_.charge(3 * sizeof(TokenizerJson::Merge), "merges");
+    budget().charge(3 * sizeof(TokenizerJson::Merge), "merges");
     const TokenizerJson::Text left = keep(line.substr(0, space));
     out_.merges.push_back({left, keep(line.substr(space + 1))});
     return true;
   }
 
-  template <typename Value>
-  Json* add(Value&& value) {
-    if (in_ != In::kTree) refuse_value();
-    if (stack_.empty()) {
-      out_.tree = std::forward<Value>(value);
-      return &out_.tree;
+  void add_merge_pair() {
+    if (pair_count_ != 2) {
+      throw bad_input("merge " + std::to_string(out_.merges.size()), "two texts",
+                      std::to_string(pair_count_));
     }
-    if (stack_.back()->is_object()) {
-      *member_ = std::forward<Value>(value);
-      return member_;
-    }
-    budget_.charge(3 * sizeof(Json), "tokenizer.json");
-    auto& array = stack_.back()->get_ref<Json::array_t&>();
-    array.emplace_back(std::forward<Value>(value));
-    return &array.back();
-  }
-  template <typename Value>
-  bool put(Value&& value) {
-    add(std::forward<Value>(value));
-    return true;
-  }
-  bool open(Json empty) {
-    budget_.charge(64, "tokenizer.json");
-    stack_.push_back(add(std::move(empty)));
-    return true;
-  }
-  bool close() {
-    stack_.pop_back();
-    return true;
+    budget().charge(3 * sizeof(TokenizerJson::Merge), "merges");
+    out_.merges.push_back({pair_[0], pair_[1]});
   }
 
   TokenizerJson& out_;
-  MemoryBudget& budget_;
   In in_ = In::kTree;
-  std::vector<Json*> stack_;
-  Json* member_ = nullptr;
   bool in_model_ = false;
   std::string section_;  // the last key one level down
   TokenizerJson::Text pending_{};

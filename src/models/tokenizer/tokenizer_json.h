@@ -19,6 +19,7 @@ struct TokenizerJson {
   struct Entry {
     Text text;
     int64_t id;
+    double score;  ///< of a Unigram model, whose ids are the places in its list
   };
   struct Merge {
     Text left, right;
@@ -28,6 +29,7 @@ struct TokenizerJson {
   std::string arena;    ///< the texts of both lists
   std::vector<Entry> vocab;
   std::vector<Merge> merges;
+  bool has_scores = false;  ///< model.vocab was a list of [text, score]
 
   std::string_view view(const Text& text) const {
     return std::string_view(arena).substr(text.offset, text.length);
