@@ -55,6 +55,7 @@ PUBLIC_HEADERS = {
 }
 
 SUFFIXES = {".h", ".cc", ".inl", ".inc"}
+MADE_BY_THE_BUILD = {"family_list.inc"}
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -85,6 +86,8 @@ def problems_of_line(line, path, root):
     quote, included = match.groups()
     target = target_of(included, path, root)
     if target is None:
+        if included in MADE_BY_THE_BUILD:
+            return None
         return f"no such file: {included}" if quote == '"' else None
     own, other = layer_of(path), layer_of(target)
     if other is None:

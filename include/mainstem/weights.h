@@ -14,13 +14,17 @@ namespace mainstem {
 /// file's or the caller's own memory, which must live as long as the model (see `keep_alive`).
 /// All changes are changes of layout, so a weight means the same whatever file it came from.
 struct WeightSource {
-  TensorView tensor = {};  ///< [out, in], [n], or rows of a fused tensor (row_range)
-  std::vector<int64_t> row_order =
-      {};                        ///< row n of the weight is row row_order[n]; empty: as it is
+  TensorView tensor = {};  ///< [out, in] or [n]; with a row order it may hold other weights' rows
+  /// Row n of the weight is row row_order[n] of the tensor (column, where that is transposed);
+  /// empty: as it is.
+  std::vector<int64_t> row_order = {};
   bool transposed = false;       ///< the tensor is [in, out]
   std::string stored_name = {};  ///< what its file calls it, for messages
   std::shared_ptr<const void> keep_alive = {};
 };
+
+/// Bytes that the weight takes in its file: its own rows of a tensor shared with others.
+int64_t stored_bytes(const WeightSource& source);
 
 /// By the program's weight names.
 using WeightSources = std::map<std::string, WeightSource>;

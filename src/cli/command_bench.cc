@@ -90,7 +90,7 @@ int64_t bytes_per_token(const Model& model) {
   }
   used.erase(kNoId);
   int64_t total = 0;
-  for (WeightId id : used) total += model.weights().at(program.weight(id).name).tensor.bytes();
+  for (WeightId id : used) total += stored_bytes(model.weights().at(program.weight(id).name));
   return total;
 }
 

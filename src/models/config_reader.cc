@@ -92,14 +92,34 @@ ConfigReader::ConfigReader(const nlohmann::json& object, std::string file)
 }
 
 const nlohmann::json* ConfigReader::find(std::string_view key) {
+  const nlohmann::json* value = nullptr;
+  while (true) {
+    const size_t bar = key.find('|');
+    const std::string_view name = key.substr(0, bar);
+    used_.emplace(name);
+    const auto found = object_.find(name);
+    if (value == nullptr && found != object_.end() && !found->is_null()) value = &*found;
+    if (bar == std::string_view::npos) return value;
+    key.remove_prefix(bar + 1);
+  }
+}
+
+bool ConfigReader::is_null(std::string_view key) {
   used_.emplace(key);
   const auto found = object_.find(key);
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  return found != object_.end() && found->is_null();
 }
 
 void ConfigReader::fail(std::string_view key, const std::string& expected) const {
-  const auto found = object_.find(key);
-  throw bad_input("config key " + std::string(key), expected,
+  // Of "a|b" the one that is there is named, else the first.
+  std::string_view name = key.substr(0, key.find('|'));
+  auto found = object_.find(name);
+  while (found == object_.end() && key.find('|') != std::string_view::npos) {
+    key.remove_prefix(key.find('|') + 1);
+    found = object_.find(key.substr(0, key.find('|')));
+    if (found != object_.end()) name = key.substr(0, key.find('|'));
+  }
+  throw bad_input("config key " + std::string(name), expected,
                   found == object_.end() ? "none" : shown(*found))
       .in(file_);
 }
@@ -158,6 +178,18 @@ std::vector<double> ConfigReader::get_numbers(std::string_view key) {
   for (const auto& element : *value) {
     if (!element.is_number()) fail(key, "a list of numbers");
     result.push_back(element.get<double>());
+  }
+  return result;
+}
+
+std::vector<std::string> ConfigReader::get_strings(std::string_view key) {
+  const auto* value = find(key);
+  std::vector<std::string> result;
+  if (value == nullptr) return result;
+  if (!value->is_array()) fail(key, "a list of texts");
+  for (const auto& element : *value) {
+    if (!element.is_string()) fail(key, "a list of texts");
+    result.push_back(element.get<std::string>());
   }
   return result;
 }

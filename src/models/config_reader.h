@@ -11,7 +11,8 @@
 namespace mainstem {
 
 /// Typed look-up in a config.json that remembers which keys were read, so that none is dropped
-/// silently. A null counts as absent. Errors name key, file and what was expected.
+/// silently. A null counts as absent; a key "a|b" is either name, the first present one counts.
+/// Errors name key, file and what was expected.
 class ConfigReader {
  public:
   ConfigReader(const nlohmann::json& object, std::string file);
@@ -24,6 +25,9 @@ class ConfigReader {
   /// An object, or null.
   const nlohmann::json* get_object(std::string_view key);
   std::vector<double> get_numbers(std::string_view key);
+  std::vector<std::string> get_strings(std::string_view key);
+  /// There, though perhaps null.
+  bool is_null(std::string_view key);
 
   int64_t need_int(std::string_view key);
   /// `fallback` is the default of the reference implementation's config class.

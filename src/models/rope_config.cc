@@ -60,26 +60,79 @@ RotaryScaling read_scaling(ConfigReader& rope, const std::string& type, int64_t 
 
 }  // namespace
 
-RotarySpec read_rotary(ConfigReader& config, int64_t width, double default_base, int64_t context) {
-  RotarySpec rotary;
-  rotary.width = width;
-  rotary.base = config.number_or("rope_theta", default_base);
-  const auto outer_original = config.get_int("original_max_position_embeddings");
-  const nlohmann::json* old_form = config.get_object("rope_scaling");
-  const nlohmann::json* new_form = config.get_object("rope_parameters");
-  const nlohmann::json* record = old_form != nullptr && !old_form->empty() ? old_form : new_form;
-  if (record == nullptr || record->empty()) return rotary;
-
-  ConfigReader rope(*record, std::string(record == old_form ? "rope_scaling" : "rope_parameters") +
-                                 ", " + config.file());
+RotarySpec read_rotary_record(ConfigReader& rope, RotarySpec rotary, int64_t context,
+                              std::optional<int64_t> outer_original) {
   rotary.base = rope.number_or("rope_theta", rotary.base);
   const auto new_type = rope.get_string("rope_type");
   const auto old_type = rope.get_string("type");
   const std::string type = new_type.value_or(old_type.value_or("default"));
   rotary.scaling = read_scaling(rope, type, context, outer_original);
-  // The plain rotary classes read this key and do nothing with it.
-  rope.ignore({"partial_rotary_factor"});
-  rope.finish({});
+  return rotary;
+}
+
+RotarySpec read_rotary(ConfigReader& config, int64_t head_width, const RotaryWords& words) {
+  RotarySpec rotary;
+  rotary.width = head_width;
+  rotary.base = words.base;
+  double share = words.share.value_or(1);
+  if (words.record_only) {
+    config.ignore({"rope_theta", "partial_rotary_factor"});
+  } else {
+    rotary.base = config.number_or("rope_theta", words.base);
+    if (words.share) share = config.number_or("partial_rotary_factor", share);
+  }
+  const auto outer_original = config.get_int("original_max_position_embeddings");
+  const nlohmann::json* old_form = config.get_object("rope_scaling");
+  const nlohmann::json* new_form = config.get_object("rope_parameters");
+  const nlohmann::json* record = old_form != nullptr && !old_form->empty() ? old_form : new_form;
+  if (record != nullptr && !record->empty()) {
+    ConfigReader rope(*record,
+                      std::string(record == old_form ? "rope_scaling" : "rope_parameters") + ", " +
+                          config.file());
+    rotary = read_rotary_record(rope, rotary, words.context, outer_original);
+    // Where the share is not the family's to set, the reference reads the key and forgets it.
+    const auto own_share = rope.get_number("partial_rotary_factor");
+    if (words.share && own_share) share = *own_share;
+    rope.finish({});
+  }
+  if (!(share > 0 && share <= 1)) {
+    config.fail("partial_rotary_factor", "a number above 0, at most 1");
+  }
+  rotary.width = static_cast<int64_t>(static_cast<double>(head_width) * share);
+  return rotary;
+}
+
+RotarySpec read_rotary(GgufWords& words, int64_t head_width, int64_t context) {
+  RotarySpec rotary;
+  rotary.width = words.get_int("rope.dimension_count").value_or(head_width);
+  rotary.base = words.get_number("rope.freq_base").value_or(10000);
+  RotaryScaling& scaling = rotary.scaling;
+  const auto type = words.get_string("rope.scaling.type");
+  const double old_linear = words.get_number("rope.scale_linear").value_or(1);
+  scaling.factor = words.get_number("rope.scaling.factor").value_or(old_linear);
+  scaling.original_context =
+      words.get_int("rope.scaling.original_context_length").value_or(context);
+  if (words.has("rope_freqs.weight")) {
+    scaling = {};
+    scaling.kind = RotaryScalingKind::kDivisors;
+    scaling.short_divisors = to_f64(words.find("rope_freqs.weight")->view());
+    if (static_cast<int64_t>(scaling.short_divisors.size()) != rotary.width / 2) {
+      throw bad_input("rope_freqs.weight", std::to_string(rotary.width / 2) + " divisors",
+                      std::to_string(scaling.short_divisors.size()))
+          .in(words.path());
+    }
+    return rotary;
+  }
+  if (!type ? scaling.factor == 1 || scaling.factor == 0 : *type == "none") {
+    scaling = {};
+  } else if (!type || *type == "linear") {
+    scaling.kind = RotaryScalingKind::kLinear;
+    scaling.original_context = 0;
+  } else if (*type == "yarn") {
+    scaling.kind = RotaryScalingKind::kYarn;
+  } else {
+    words.fail("rope.scaling.type", "none, linear or yarn", std::string(*type));
+  }
   return rotary;
 }
 

@@ -1,13 +1,34 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "mainstem/spec.h"
 #include "models/config_reader.h"
+#include "models/gguf_words.h"
 
 namespace mainstem {
 
-/// Reads base and scaling of rotary positions in the old form (rope_theta, rope_scaling) and the
-/// new one (rope_parameters); precedence as transformers 5.24. `width` and pairing are the
-/// family's; `context` is max_position_embeddings.
-RotarySpec read_rotary(ConfigReader& config, int64_t width, double default_base, int64_t context);
+/// What a family's config class says of rotary positions where the file says nothing.
+struct RotaryWords {
+  double base = 10000;
+  int64_t context = 0;  ///< max_position_embeddings
+  /// Of the head's channels that turn, unless partial_rotary_factor says another; empty: all of
+  /// them, whatever it says.
+  std::optional<double> share = std::nullopt;
+  /// rope_theta and partial_rotary_factor count inside the record alone.
+  bool record_only = false;
+};
+
+/// Rotary positions from config.json: rope_theta with rope_scaling (old form) or rope_parameters
+/// (new form); a non-empty rope_scaling wins. Source: transformers 5.24 modeling_rope_utils.
+RotarySpec read_rotary(ConfigReader& config, int64_t head_width, const RotaryWords& words);
+
+/// One record {rope_type, rope_theta, factor, …} over what `rotary` says already.
+RotarySpec read_rotary_record(ConfigReader& rope, RotarySpec rotary, int64_t context,
+                              std::optional<int64_t> outer_original = std::nullopt);
+
+/// From "ARCH.rope.*", or the divisors in the tensor rope_freqs.weight.
+RotarySpec read_rotary(GgufWords& words, int64_t head_width, int64_t context);
 
 }  // namespace mainstem

@@ -9,17 +9,20 @@
 namespace mainstem {
 namespace {
 
-/// A float copy [out, in] of a tensor that lies [in, out].
-Tensor transposed_copy(const TensorView& tensor) {
+/// A float copy [out, in] of a tensor that lies [in, out], or of some of its columns.
+Tensor transposed_copy(const TensorView& tensor, const std::vector<int64_t>& columns) {
   const int64_t in = tensor.rows();
-  const int64_t out = tensor.columns();
+  const int64_t out = columns.empty() ? tensor.columns() : static_cast<int64_t>(columns.size());
   const bool wide = tensor.dtype() == DType::kF64;
   Tensor copy(wide ? DType::kF64 : DType::kF32, {out, in});
   const auto fill = [&]<typename T>(T* target) {
-    std::vector<T> row(static_cast<size_t>(out));
+    std::vector<T> row(static_cast<size_t>(tensor.columns()));
     for (int64_t i = 0; i < in; ++i) {
       read_row(tensor, i, row.data());
-      for (int64_t n = 0; n < out; ++n) target[n * in + i] = row[static_cast<size_t>(n)];
+      for (int64_t n = 0; n < out; ++n) {
+        const int64_t from = columns.empty() ? n : columns[static_cast<size_t>(n)];
+        target[n * in + i] = row[static_cast<size_t>(from)];
+      }
     }
   };
   if (wide) {
@@ -35,17 +38,31 @@ std::string label(const WeightInfo& info, const WeightSource& source) {
   return source.stored_name.empty() ? info.name : source.stored_name + " (" + info.name + ")";
 }
 
+/// A row order names each row by a row that exists.
+void check_row_order(const WeightInfo& info, const WeightSource& source, int64_t rows,
+                     int64_t have_rows) {
+  if (static_cast<int64_t>(source.row_order.size()) != rows) {
+    throw usage_error("row order of weight", std::to_string(rows) + " rows",
+                      std::to_string(source.row_order.size()))
+        .in(label(info, source));
+  }
+  for (int64_t row : source.row_order) {
+    if (row >= 0 && row < have_rows) continue;
+    throw bad_input("rows of weight", "at least " + std::to_string(row + 1),
+                    std::to_string(have_rows))
+        .in(label(info, source));
+  }
+}
+
 void check_shape(const WeightInfo& info, const WeightSource& source) {
   const TensorView& tensor = source.tensor;
-  int64_t rows = 1;
-  int64_t columns = info.shape.back();
-  if (info.kind != WeightKind::kVector) {
-    rows = info.shape[0];
-  } else {
-    for (int64_t dim : info.shape) rows *= dim;
-    columns = rows;
+  const bool is_vector = info.kind == WeightKind::kVector;
+  int64_t rows = info.shape[0];
+  if (is_vector) {
     rows = 1;
+    for (int64_t dim : info.shape) rows *= dim;
   }
+  const int64_t columns = is_vector ? 1 : info.shape.back();
   const auto fail = [&](const std::string& got) {
     throw bad_input("shape of weight", to_string(info.shape), got).in(label(info, source));
   };
@@ -54,33 +71,27 @@ void check_shape(const WeightInfo& info, const WeightSource& source) {
                     std::string(name(tensor.dtype())))
         .in(label(info, source));
   }
-  if (info.kind == WeightKind::kVector) {
-    if (tensor.count() != columns) fail(to_string(tensor.shape()));
-    return;
+  const int64_t have_rows = is_vector           ? tensor.count()
+                            : source.transposed ? tensor.columns()
+                                                : tensor.rows();
+  const int64_t have_columns = is_vector ? 1 : source.transposed ? tensor.rows() : tensor.columns();
+  // With a row order the tensor may hold rows of other weights too.
+  if (have_columns != columns || (source.row_order.empty() && have_rows != rows)) {
+    fail(to_string(tensor.shape()));
   }
-  const int64_t have_rows = source.transposed ? tensor.columns() : tensor.rows();
-  const int64_t have_columns = source.transposed ? tensor.rows() : tensor.columns();
-  if (have_rows != rows || have_columns != columns) fail(to_string(tensor.shape()));
-}
-
-/// A row order names each row by a row that exists.
-void check_row_order(const WeightInfo& info, const WeightSource& source) {
-  if (source.row_order.empty()) return;
-  const int64_t rows = info.kind == WeightKind::kVector ? source.tensor.count() : info.shape[0];
-  if (static_cast<int64_t>(source.row_order.size()) != rows) {
-    throw usage_error("row order of weight", std::to_string(rows) + " rows",
-                      std::to_string(source.row_order.size()))
-        .in(label(info, source));
-  }
-  for (int64_t row : source.row_order) {
-    if (row >= 0 && row < rows) continue;
-    throw usage_error("row order of weight", "rows 0 to " + std::to_string(rows - 1),
-                      std::to_string(row))
-        .in(label(info, source));
-  }
+  if (!source.row_order.empty()) check_row_order(info, source, rows, have_rows);
 }
 
 }  // namespace
+
+int64_t stored_bytes(const WeightSource& source) {
+  const TensorView& tensor = source.tensor;
+  if (source.row_order.empty()) return tensor.bytes();
+  // Rows of a matrix, columns of a transposed one, elements of a vector: all of one size.
+  const bool along_row = source.transposed || tensor.shape().size() < 2;
+  const int64_t parts = along_row ? tensor.columns() : tensor.rows();
+  return tensor.bytes() / parts * static_cast<int64_t>(source.row_order.size());
+}
 
 BoundWeights::BoundWeights(const Program& program, const WeightSources& sources) {
   std::string missing;
@@ -98,20 +109,21 @@ BoundWeights::BoundWeights(const Program& program, const WeightSources& sources)
     const WeightInfo& info = program.weights[i];
     const WeightSource& source = sources.at(info.name);
     check_shape(info, source);
-    check_row_order(info, source);
     Entry& entry = entries_[i];
     entry.tensor = source.tensor;
     entry.row_order = source.row_order;
     entry.keep_alive = source.keep_alive;
-    if (source.transposed) {
-      auto copy = std::make_shared<Tensor>(transposed_copy(source.tensor));
+    entry.stored_bytes = mainstem::stored_bytes(source);
+    if (source.transposed && info.kind != WeightKind::kVector) {
+      auto copy = std::make_shared<Tensor>(transposed_copy(source.tensor, source.row_order));
       entry.tensor = copy->view();
       entry.keep_alive = copy;
+      entry.row_order.clear();
     }
     if (info.kind != WeightKind::kVector) continue;
     entry.f64 = to_f64(entry.tensor);
     if (!entry.row_order.empty()) {
-      std::vector<double> ordered(entry.f64.size());
+      std::vector<double> ordered(entry.row_order.size());
       for (size_t n = 0; n < ordered.size(); ++n) {
         ordered[n] = entry.f64[static_cast<size_t>(entry.row_order[n])];
       }
@@ -136,7 +148,7 @@ void BoundWeights::lay_plain(Entry& entry) {
   }
   entry.matrix = {.format = kernels::PackFormat::kPlain,
                   .dtype = tensor.dtype(),
-                  .rows = tensor.rows(),
+                  .rows = entry.rows(),
                   .columns = tensor.columns(),
                   .data = data,
                   .stride_bytes = row_bytes};
@@ -156,7 +168,7 @@ void BoundWeights::pack(const Program& program, int threads) {
   for (WeightId id : wanted) {
     Entry& entry = entries_[static_cast<size_t>(id)];
     const kernels::PackFormat format = kernels::pack_format_for(entry.tensor.dtype());
-    const size_t bytes = kernels::packed_bytes(format, entry.tensor.rows(), entry.tensor.columns());
+    const size_t bytes = kernels::packed_bytes(format, entry.rows(), entry.tensor.columns());
     if (bytes > 0) entry.packed_bytes = AlignedBuffer(bytes);
     if (format == kernels::PackFormat::kPlain) lay_plain(entry);
     jobs.push_back({&entry, format});
@@ -196,7 +208,7 @@ void BoundWeights::read_weight_row(WeightId id, int64_t row, double* out) const 
 
 int64_t BoundWeights::stored_bytes() const {
   int64_t total = 0;
-  for (const Entry& entry : entries_) total += entry.tensor.bytes();
+  for (const Entry& entry : entries_) total += entry.stored_bytes;
   return total;
 }
 

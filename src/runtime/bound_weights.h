@@ -41,6 +41,11 @@ class BoundWeights {
     std::vector<double> f64;
     AlignedBuffer packed_bytes;
     kernels::WeightMatrix matrix;
+    int64_t stored_bytes = 0;
+
+    int64_t rows() const {
+      return row_order.empty() ? tensor.rows() : static_cast<int64_t>(row_order.size());
+    }
   };
   static void lay_plain(Entry& entry);
   const Entry& at(WeightId id) const { return entries_[static_cast<size_t>(id)]; }

@@ -4,8 +4,17 @@
 
 namespace mainstem {
 
+// The build lists the files of this folder: each defines one family.
+#define MAINSTEM_FAMILY(name) Family name##_family();
+#include "family_list.inc"
+#undef MAINSTEM_FAMILY
+
 std::span<const Family> families() {
-  static const std::array all = {llama_family()};
+  static const std::array all = {
+#define MAINSTEM_FAMILY(name) name##_family(),
+#include "family_list.inc"
+#undef MAINSTEM_FAMILY
+  };
   return all;
 }
 

@@ -1,0 +1,97 @@
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "mainstem/error.h"
+#include "mainstem/safetensors.h"
+#include "models/loaded_files.h"
+
+namespace mainstem {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<int64_t> end_ids_of(const nlohmann::json& config) {
+  std::vector<int64_t> ids;
+  const auto found = config.find("eos_token_id");
+  if (found == config.end()) return ids;
+  if (found->is_number_integer()) ids.push_back(found->get<int64_t>());
+  if (found->is_array()) {
+    for (const auto& id : *found) {
+      if (id.is_number_integer()) ids.push_back(id.get<int64_t>());
+    }
+  }
+  return ids;
+}
+
+const Family& family_of_config(const nlohmann::json& config, const std::string& file) {
+  std::string type;
+  if (const auto found = config.find("model_type"); found != config.end() && found->is_string()) {
+    type = found->get<std::string>();
+  }
+  for (const Family& family : families()) {
+    for (std::string_view candidate : family.model_types) {
+      if (candidate == type) return family;
+    }
+  }
+  throw bad_input("model_type", "one of " + list_families(false), type.empty() ? "none" : type)
+      .in(file);
+}
+
+/// The other names under which a tensor may lie: files written from the base class leave its
+/// prefix out, and old ones call a norm's weight and bias gamma and beta.
+std::vector<std::string> spellings(const Family& family, const std::string& name) {
+  std::vector<std::string> names = {name};
+  if (!family.prefixes.empty()) {
+    const std::string_view prefix = family.prefixes[0];
+    for (size_t i = 1; i < family.prefixes.size(); ++i) {
+      if (!name.starts_with(prefix)) continue;
+      names.push_back(std::string(family.prefixes[i]) + name.substr(prefix.size()));
+    }
+  }
+  for (size_t i = 0, count = names.size(); i < count; ++i) {
+    const std::string each = names[i];  // a copy: the list grows
+    if (each.ends_with("orm.weight")) names.push_back(each.substr(0, each.size() - 6) + "gamma");
+    if (each.ends_with("orm.bias")) names.push_back(each.substr(0, each.size() - 4) + "beta");
+  }
+  return names;
+}
+
+}  // namespace
+
+LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
+  const fs::path config_path = path / "config.json";
+  if (!fs::exists(config_path)) {
+    throw bad_input("model folder", "a config.json", "none").in(path.string());
+  }
+  const nlohmann::json config = read_json_file(config_path);
+  if (!config.is_object()) {
+    throw bad_input("config", "a JSON object", "something else").in(config_path.string());
+  }
+  LoadedFiles loaded;
+  const Family& family = family_of_config(config, config_path.string());
+  loaded.family = &family;
+  const auto folder = std::make_shared<SafetensorsFolder>(open_safetensors_folder(path));
+
+  const auto find = [&](const std::string& name) -> FoundTensor {
+    for (const std::string& spelling : spellings(family, name)) {
+      if (const StoredTensor* tensor = folder->find(spelling)) return {tensor, folder};
+    }
+    return {};
+  };
+  loaded.program = with_context(config_path.string(), [&] {
+    ConfigReader reader(config, config_path.string());
+    const ModelSpec spec = family.read_config(
+        reader, [&](std::string_view name) { return find(std::string(name)).tensor != nullptr; });
+    reader.finish(options.allow_unknown_keys);
+    return build_program(spec);
+  });
+  std::set<std::string> used;
+  loaded.sources = find_weights(loaded.program, family, false, find, folder->path(), used);
+  loaded.ignored = unused_tensors(folder->tensors(), used, family, folder->path());
+  loaded.notes = folder->warnings();
+  loaded.end_ids = end_ids_of(config);
+  loaded.has_tokenizer = fs::exists(path / "tokenizer.json");
+  return loaded;
+}
+
+}  // namespace mainstem

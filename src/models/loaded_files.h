@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mainstem/model.h"
+#include "mainstem/stored_tensor.h"
+#include "models/families/family.h"
+
+namespace mainstem {
+
+/// A model as its files say it, before anything is packed.
+struct LoadedFiles {
+  const Family* family = nullptr;
+  Program program;
+  WeightSources sources;
+  std::vector<std::string> ignored, notes;
+  std::vector<int64_t> end_ids;  ///< what config or metadata say themselves
+  bool has_tokenizer = false;
+};
+
+/// A folder with config.json and safetensors.
+LoadedFiles load_folder(const std::filesystem::path& path, const LoadOptions& options);
+/// A .gguf file, or one part of a split one.
+LoadedFiles load_gguf(const std::filesystem::path& path);
+
+/// A stored tensor and what keeps its bytes mapped.
+struct FoundTensor {
+  const StoredTensor* tensor = nullptr;
+  std::shared_ptr<const void> storage;
+};
+using FindTensor = std::function<FoundTensor(const std::string&)>;
+
+/// Finds every weight of the program in the files; `used` collects the stored names.
+WeightSources find_weights(const Program& program, const Family& family, bool gguf,
+                           const FindTensor& find, const std::string& file,
+                           std::set<std::string>& used);
+
+/// Names of the tensors that nobody used and that are known to mean nothing; Error that lists the
+/// others.
+std::vector<std::string> unused_tensors(const std::vector<const StoredTensor*>& tensors,
+                                        const std::set<std::string>& used, const Family& family,
+                                        const std::string& file);
+
+/// The model_types, or the GGUF architectures, of all families.
+std::string list_families(bool gguf);
+
+}  // namespace mainstem
