@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/number_text.h"
 #include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/json_writer.h"
@@ -54,7 +55,7 @@ std::string matrix_text(const Tensor& tensor, int64_t most_rows) {
     for (int64_t begin = 0; begin < columns; begin += kValuesPerLine) {
       text += begin == 0 ? fmt::format("  {:>2} ", row) : "     ";
       for (int64_t c = begin; c < std::min(columns, begin + kValuesPerLine); ++c) {
-        text += fmt::format("{:9.4f}", values[static_cast<size_t>(row * columns + c)]);
+        text += number_text(values[static_cast<size_t>(row * columns + c)], "{:>9.4f}");
       }
       text += "\n";
     }

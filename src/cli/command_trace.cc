@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/number_text.h"
 #include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/foreign_names.h"
@@ -186,7 +187,8 @@ class Trace {
       const auto& values = step.summary.first;
       for (size_t i = 0; i < std::min(values.size(), kFirstInTable); ++i) {
         first += i > 0 ? " " : "";
-        first += fmt::format("{:.{}g}", values[i], step.summary.is_integer ? 15 : 3);
+        first += step.summary.is_integer ? number_text(values[i], "{:.15g}")
+                                         : number_text(values[i], "{:.3g}");
       }
       table.add({step.name == to_string(site) ? short_name(site) : step.name,
                  shape_text(step.shape), short_number(step.summary.rms),

@@ -4,16 +4,16 @@
 
 #include <cmath>
 
+#include "base/number_text.h"
 #include "cli/text.h"
 
 namespace mainstem::cli {
 namespace {
 
 template <typename Float>
-std::string number_text(Float number) {
-  if (std::isnan(number)) return "\"nan\"";
-  if (std::isinf(number)) return number > 0 ? "\"inf\"" : "\"-inf\"";
-  return fmt::format("{}", number);
+std::string json_number(Float number) {
+  const std::string text = number_text(number);
+  return std::isfinite(number) ? text : '"' + text + '"';
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ JsonWriter& JsonWriter::value(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(double number) { return raw(number_text(number)); }
-JsonWriter& JsonWriter::value(float number) { return raw(number_text(number)); }
+JsonWriter& JsonWriter::value(double number) { return raw(json_number(number)); }
+JsonWriter& JsonWriter::value(float number) { return raw(json_number(number)); }
 
 }  // namespace mainstem::cli

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 #include <utility>
+
+#include "base/number_text.h"
 
 namespace mainstem::cli {
 namespace {
@@ -136,10 +137,7 @@ std::string with_commas(int64_t number) {
   return digits;
 }
 
-std::string short_number(double number) {
-  if (std::isnan(number)) return "nan";
-  return fmt::format("{:.5g}", number);
-}
+std::string short_number(double number) { return number_text(number, "{:.5g}"); }
 
 std::string byte_size(double bytes) {
   for (const char* unit : {"bytes", "kB", "MB", "GB"}) {

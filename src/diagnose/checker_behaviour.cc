@@ -19,7 +19,8 @@ std::string first_non_finite(const std::string& name, const TensorView& tensor) 
     for (float value : row) sum += value * 0.0F;
     if (sum == 0) continue;
     for (size_t c = 0; c < row.size(); ++c) {
-      if (!std::isfinite(row[c])) return fmt::format("{} in {} at [{}, {}]", row[c], name, r, c);
+      if (!std::isfinite(row[c]))
+        return fmt::format("{} in {} at [{}, {}]", number_text(row[c]), name, r, c);
     }
   }
   return {};
@@ -127,7 +128,7 @@ void Checker::check_zero_input() {
   const auto bad = std::find_if(out.begin(), out.end(), [](double v) { return !std::isfinite(v); });
   report("zero_input", bad == out.end(),
          bad == out.end() ? "an all-zero stream stays finite"
-                          : fmt::format("an all-zero stream becomes {}", *bad));
+                          : fmt::format("an all-zero stream becomes {}", number_text(*bad)));
 }
 
 void Checker::check_batch() {
@@ -250,8 +251,9 @@ void Checker::check_residual() {
     return;
   }
   const double moved = distance(leaving, entering);
-  report("residual", moved <= kFloatPassSlack,
-         fmt::format("with silent sub-layers the stream leaves as it entered, to {:.1e}", moved));
+  report(
+      "residual", moved <= kFloatPassSlack,
+      fmt::format("with silent sub-layers the stream leaves as it entered, to {}", to_text(moved)));
 }
 
 }  // namespace mainstem

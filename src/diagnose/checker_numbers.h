@@ -1,11 +1,11 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 #include <span>
 #include <string>
+
+#include "base/number_text.h"
 
 namespace mainstem {
 
@@ -32,8 +32,6 @@ inline double distance(std::span<const double> a, std::span<const double> b) {
 inline double larger(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
 
 /// A difference as findings print it.
-inline std::string to_text(double difference) {
-  return std::isnan(difference) ? "nan (not finite)" : fmt::format("{:.1e}", difference);
-}
+inline std::string to_text(double difference) { return number_text(difference, "{:.1e}"); }
 
 }  // namespace mainstem

@@ -160,10 +160,9 @@ void Checker::compare_with_spec() {
     ++group.steps;
     if (!error.missing && error.relative <= kStepSlack) continue;
     if (group.wrong++ > 0) continue;
-    group.first = error.missing
-                      ? to_string(error.site) + " is missing"
-                      : fmt::format("{} differs from the spec's step by {:.1e} of its size",
-                                    to_string(error.site), error.relative);
+    group.first = error.missing ? to_string(error.site) + " is missing"
+                                : fmt::format("{} differs from the spec's step by {} of its size",
+                                              to_string(error.site), to_text(error.relative));
   }
   for (const Group& group : groups) {
     if (group.steps == 0) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/number_text.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -16,7 +17,7 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 void require(bool holds, const char* name, const char* expected, double got) {
   // Written so that NaN fails: `holds` is false for it.
-  if (!holds) throw usage_error(name, expected, std::to_string(got));
+  if (!holds) throw usage_error(name, expected, number_text(got));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "mainstem/program.h"
 
+#include "base/number_text.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -71,10 +72,8 @@ std::string Program::formula(ValueId id) const {
   if (id == producer.cached_keys) return "all keys, as attention reads them";
   if (id == producer.cached_values) return "all values, as attention reads them";
   if (id == producer.scores) {
-    char scale[32];
-    std::snprintf(scale, sizeof scale, "%.6g", params.scale);
-    std::string text =
-        label(producer.inputs[0]) + " · " + label(producer.inputs[1]) + "ᵀ · " + scale;
+    std::string text = label(producer.inputs[0]) + " · " + label(producer.inputs[1]) + "ᵀ · " +
+                       number_text(params.scale, "{:.6g}");
     if (params.soft_cap != 0) text = "cap · tanh(" + text + " / cap)";
     if (!params.alibi_slopes.empty()) text += " + slope · key position";
     return text;

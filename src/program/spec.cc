@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/number_text.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -24,12 +25,12 @@ void expect_size(int64_t value, int64_t maximum, const char* field) {
 }
 
 void expect_finite(double value, const char* field) {
-  expect(std::isfinite(value), field, "a finite number", std::to_string(value));
+  expect(std::isfinite(value), field, "a finite number", number_text(value));
 }
 
 void validate(const NormSpec& norm, const char* field) {
   expect(norm.eps >= 0 && std::isfinite(norm.eps), field, "an eps that is not negative",
-         std::to_string(norm.eps));
+         number_text(norm.eps));
   expect_finite(norm.weight_offset, field);
 }
 
@@ -38,7 +39,7 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
          "an even number from 2 to the head width " + std::to_string(head_width),
          std::to_string(rotary.width));
   expect(rotary.base > 0 && std::isfinite(rotary.base), "rotary base", "a positive number",
-         std::to_string(rotary.base));
+         number_text(rotary.base));
   const RotaryScaling& scaling = rotary.scaling;
   const auto pairs = static_cast<size_t>(rotary.width / 2);
   const auto expect_divisors = [&](const std::vector<double>& list, const char* field) {
@@ -46,7 +47,7 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
            std::to_string(list.size()));
     for (double divisor : list) {
       expect(divisor > 0 && std::isfinite(divisor), field, "positive divisors",
-             std::to_string(divisor));
+             number_text(divisor));
     }
   };
   switch (scaling.kind) {
@@ -62,14 +63,13 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
     case RotaryScalingKind::kLlama3:
       expect(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor,
              "rotary scaling frequency factors", "0 < low < high",
-             std::to_string(scaling.low_freq_factor) + ", " +
-                 std::to_string(scaling.high_freq_factor));
+             number_text(scaling.low_freq_factor) + ", " + number_text(scaling.high_freq_factor));
       break;
     case RotaryScalingKind::kYarn:
       expect(rotary.base != 1, "rotary base with yarn", "a number other than 1", "1");
       expect(scaling.beta_fast > 0 && scaling.beta_slow > 0, "rotary scaling betas",
              "positive numbers",
-             std::to_string(scaling.beta_fast) + ", " + std::to_string(scaling.beta_slow));
+             number_text(scaling.beta_fast) + ", " + number_text(scaling.beta_slow));
       break;
     case RotaryScalingKind::kLinear:
     case RotaryScalingKind::kDynamic:
@@ -79,7 +79,7 @@ void validate(const RotarySpec& rotary, int64_t head_width) {
     if (factor) expect_finite(*factor, "rotary attention factor");
   }
   expect(scaling.factor > 0 && std::isfinite(scaling.factor), "rotary scaling factor",
-         "a positive number", std::to_string(scaling.factor));
+         "a positive number", number_text(scaling.factor));
   if (scaling.kind != RotaryScalingKind::kLinear) {
     expect_size(scaling.original_context, int64_t{1} << 40, "rotary scaling original context");
   }
@@ -122,7 +122,7 @@ void validate(const AttentionSpec& attention, int64_t width, bool cross) {
   expect_finite(attention.score_scale, "attention score scale");
   expect(attention.score_scale != 0, "attention score scale", "a number other than 0", "0");
   expect(attention.soft_cap >= 0 && std::isfinite(attention.soft_cap), "attention soft cap",
-         "0 (none) or a positive number", std::to_string(attention.soft_cap));
+         "0 (none) or a positive number", number_text(attention.soft_cap));
 }
 
 void validate(const StackSpec& stack, int64_t vocab_size) {
@@ -200,7 +200,7 @@ void validate(const ModelSpec& spec) {
   if (spec.head.kind == HeadKind::kMaskedLanguage) validate(spec.head.norm, "head norm");
   expect_finite(spec.head.logit_scale, "logit scale");
   expect(spec.head.logit_cap >= 0 && std::isfinite(spec.head.logit_cap), "logit cap",
-         "0 (none) or a positive number", std::to_string(spec.head.logit_cap));
+         "0 (none) or a positive number", number_text(spec.head.logit_cap));
 }
 
 std::string_view name(NormKind kind) {

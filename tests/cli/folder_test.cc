@@ -179,6 +179,10 @@ TEST(Folder, NotANumberIsNamedInJson) {
   EXPECT_TRUE(steps[1].at("first")[1].is_number());
   const Outcome checked = run({"check", model.path(), "--json"});
   EXPECT_EQ(checked.code, 1) << checked.err;
+  EXPECT_EQ(checked.out.find("-nan"), std::string::npos) << checked.out;
+  const std::string table = run({"trace", model.path(), "--tokens", "1,2"}).out;
+  EXPECT_NE(table.find(" nan "), std::string::npos) << table;
+  EXPECT_EQ(table.find("-nan"), std::string::npos) << table;
   // Sampling refuses to draw from what is not a number.
   EXPECT_TRUE(fails(run({"run", model.path(), "--tokens", "1", "--json"}), 3, "NaN"));
 }

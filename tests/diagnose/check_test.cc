@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "mainstem/decoder_block.h"
 
 namespace mainstem {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 
 CheckResult result_of(const std::vector<CheckResult>& results, const std::string& id) {
   for (const CheckResult& result : results) {
@@ -33,8 +37,26 @@ TEST(Check, OutputsThatAreNotFinitePassNoComparison) {
   for (const char* id : {"causal", "batch"}) {
     const CheckResult result = result_of(results, id);
     EXPECT_EQ(result.status, CheckStatus::kFailed) << id;
-    EXPECT_THAT(result.detail, HasSubstr("nan (not finite)")) << id;
+    EXPECT_THAT(result.detail, HasSubstr(" by nan")) << id;
   }
+  for (const CheckResult& result : results) {
+    EXPECT_THAT(result.detail, Not(HasSubstr("-nan"))) << result.id;
+  }
+}
+
+TEST(Check, NamesTheFirstWeightThatIsNotFinite) {
+  const DecoderBlockOptions options{.width = 16, .heads = 2};
+  Generator generator(1);
+  StateDict state = init_decoder_block(options, generator);
+  for (StateEntry& entry : state) {
+    if (entry.name == "mlp.w.weight")
+      entry.value.data<float>()[3 * 16 + 5] = std::copysign(NAN, -1);
+  }
+  const WeightSources weights = decoder_block_weights(options, state);
+  const auto results = check(build_block_program(decoder_block_spec(options)), weights, 1);
+  const CheckResult result = result_of(results, "weights");
+  EXPECT_EQ(result.status, CheckStatus::kFailed);
+  EXPECT_THAT(result.detail, MatchesRegex("nan in .* at \\[3, 5\\]"));
 }
 
 }  // namespace
