@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include "mainstem/error.h"
 
@@ -12,6 +14,47 @@
 
 namespace mainstem {
 namespace {
+
+/// A type without blocks has none.
+constexpr std::optional<BlockScales> scales_of(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0:
+    case DType::kQ5_0:
+    case DType::kQ8_0:
+      return BlockScales{0, -1};
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return BlockScales{0, 2};
+    case DType::kQ2_K:
+      return BlockScales{80, 82};
+    case DType::kQ3_K:
+      return BlockScales{108, -1};
+    case DType::kQ6_K:
+      return BlockScales{208, -1};
+    case DType::kBool:
+    case DType::kU8:
+    case DType::kI8:
+    case DType::kU16:
+    case DType::kI16:
+    case DType::kU32:
+    case DType::kI32:
+    case DType::kU64:
+    case DType::kI64:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+      break;
+  }
+  return {};
+}
+
+template <DType dtype>
+constexpr BlockScales kScales = *scales_of(dtype);
 
 float half_at(const uint8_t* p) {
   uint16_t bits;
@@ -29,7 +72,7 @@ uint32_t word_at(const uint8_t* p) {
 
 template <typename T>
 void q4_0(const uint8_t* block, T* out) {
-  const T d = half_at(block);
+  const T d = half_at(block + kScales<DType::kQ4_0>.scale);
   const uint8_t* quants = block + 2;
   for (int j = 0; j < 16; ++j) {
     out[j] = d * static_cast<T>((quants[j] & 15) - 8);
@@ -39,8 +82,8 @@ void q4_0(const uint8_t* block, T* out) {
 
 template <typename T>
 void q4_1(const uint8_t* block, T* out) {
-  const T d = half_at(block);
-  const T m = half_at(block + 2);
+  const T d = half_at(block + kScales<DType::kQ4_1>.scale);
+  const T m = half_at(block + kScales<DType::kQ4_1>.minimum);
   const uint8_t* quants = block + 4;
   for (int j = 0; j < 16; ++j) {
     out[j] = d * static_cast<T>(quants[j] & 15) + m;
@@ -60,7 +103,7 @@ struct FiveBit {
 
 template <typename T>
 void q5_0(const uint8_t* block, T* out) {
-  const T d = half_at(block);
+  const T d = half_at(block + kScales<DType::kQ5_0>.scale);
   const FiveBit q{word_at(block + 2), block + 6};
   for (int j = 0; j < 16; ++j) {
     out[j] = d * static_cast<T>(q.low_half(j) - 16);
@@ -70,8 +113,8 @@ void q5_0(const uint8_t* block, T* out) {
 
 template <typename T>
 void q5_1(const uint8_t* block, T* out) {
-  const T d = half_at(block);
-  const T m = half_at(block + 2);
+  const T d = half_at(block + kScales<DType::kQ5_1>.scale);
+  const T m = half_at(block + kScales<DType::kQ5_1>.minimum);
   const FiveBit q{word_at(block + 4), block + 8};
   for (int j = 0; j < 16; ++j) {
     out[j] = d * static_cast<T>(q.low_half(j)) + m;
@@ -81,7 +124,7 @@ void q5_1(const uint8_t* block, T* out) {
 
 template <typename T>
 void q8_0(const uint8_t* block, T* out) {
-  const T d = half_at(block);
+  const T d = half_at(block + kScales<DType::kQ8_0>.scale);
   for (int j = 0; j < 32; ++j) out[j] = static_cast<T>(static_cast<int8_t>(block[2 + j])) * d;
 }
 
@@ -92,8 +135,8 @@ template <typename T>
 void q2_k(const uint8_t* block, T* out) {
   const uint8_t* scales = block;  // low nibble scale, high nibble minimum; one per 16 elements
   const uint8_t* quants = block + 16;
-  const T d = half_at(block + 80);
-  const T dmin = half_at(block + 82);
+  const T d = half_at(block + kScales<DType::kQ2_K>.scale);
+  const T dmin = half_at(block + kScales<DType::kQ2_K>.minimum);
   for (int sub = 0; sub < 16; ++sub) {
     const T scale = d * static_cast<T>(scales[sub] & 15);
     const T minimum = dmin * static_cast<T>(scales[sub] >> 4);
@@ -110,7 +153,7 @@ void q3_k(const uint8_t* block, T* out) {
   const uint8_t* high_mask = block;  // bit s of byte i belongs to element 32 s + i
   const uint8_t* quants = block + 32;
   const uint8_t* scales = block + 96;
-  const T d = half_at(block + 108);
+  const T d = half_at(block + kScales<DType::kQ3_K>.scale);
   for (int sub = 0; sub < 16; ++sub) {
     // Six-bit scales: low nibbles of eight bytes, then their high nibbles; two upper bits each
     // in the last four bytes.
@@ -142,8 +185,8 @@ ScaleMin scale_min(const uint8_t* packed, int sub) {
 
 template <typename T>
 void q4_k(const uint8_t* block, T* out) {
-  const T d = half_at(block);
-  const T dmin = half_at(block + 2);
+  const T d = half_at(block + kScales<DType::kQ4_K>.scale);
+  const T dmin = half_at(block + kScales<DType::kQ4_K>.minimum);
   const uint8_t* quants = block + 16;
   for (int sub = 0; sub < 8; ++sub) {
     const ScaleMin packed = scale_min(block + 4, sub);
@@ -159,8 +202,8 @@ void q4_k(const uint8_t* block, T* out) {
 
 template <typename T>
 void q5_k(const uint8_t* block, T* out) {
-  const T d = half_at(block);
-  const T dmin = half_at(block + 2);
+  const T d = half_at(block + kScales<DType::kQ5_K>.scale);
+  const T dmin = half_at(block + kScales<DType::kQ5_K>.minimum);
   const uint8_t* high_bits = block + 16;  // bit s of byte i belongs to element 32 s + i
   const uint8_t* quants = block + 48;
   for (int sub = 0; sub < 8; ++sub) {
@@ -181,7 +224,7 @@ void q6_k(const uint8_t* block, T* out) {
   const uint8_t* low = block;
   const uint8_t* high = block + 128;
   const uint8_t* scales = block + 192;
-  const T d = half_at(block + 208);
+  const T d = half_at(block + kScales<DType::kQ6_K>.scale);
   for (int sub = 0; sub < 16; ++sub) {
     const T scale = d * static_cast<T>(static_cast<int8_t>(scales[sub]));
     // Within a half of 128 elements, quarter k takes the low nibbles of bytes 32 (k % 2) + i for
@@ -250,6 +293,11 @@ void dequantize(DType dtype, const std::byte* data, int64_t blocks, T* out) {
 }
 
 }  // namespace
+
+BlockScales block_scales(DType dtype) {
+  if (const auto scales = scales_of(dtype)) return *scales;
+  throw internal_error("block scales of " + std::string(name(dtype)) + ", which has no blocks");
+}
 
 void dequantize_blocks(DType dtype, const std::byte* data, int64_t blocks, float* out) {
   dequantize(dtype, data, blocks, out);

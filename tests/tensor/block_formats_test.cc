@@ -84,10 +84,22 @@ TEST_P(BlockFormats, DoubleRoundsToTheFloat) {
       finer += got[i] != static_cast<float>(got[i]) ? 1 : 0;
     }
   }
-  const bool has_minimum = GetParam() == DType::kQ4_1 || GetParam() == DType::kQ5_1 ||
-                           GetParam() == DType::kQ2_K || GetParam() == DType::kQ4_K ||
-                           GetParam() == DType::kQ5_K;
+  const bool has_minimum = block_scales(GetParam()).minimum >= 0;
   EXPECT_EQ(finer != 0, has_minimum) << finer;
+}
+
+TEST_P(BlockFormats, NothingIsLeftOfABlockWithoutItsScales) {
+  Golden expected = golden();
+  const BlockScales scales = block_scales(GetParam());
+  for (int64_t block = 0; block < expected.count; ++block) {
+    std::byte* at = expected.blocks.data() + block * info(GetParam()).block_bytes;
+    for (const int offset : {scales.scale, scales.minimum}) {
+      if (offset >= 0) std::memset(at + offset, 0, 2);
+    }
+  }
+  std::vector<double> got(expected.values.size());
+  dequantize_blocks(GetParam(), expected.blocks.data(), expected.count, got.data());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], 0) << i;
 }
 
 TEST_P(BlockFormats, PartsOfRowsEqualTheWhole) {
@@ -126,6 +138,7 @@ TEST(BlockLayout, PlainTypesHaveNoBlocks) {
   float out = 0;
   const std::byte data[4] = {};
   EXPECT_THROW(dequantize_blocks(DType::kF32, data, 1, &out), Error);
+  EXPECT_THROW(block_scales(DType::kF32), Error);
 }
 
 }  // namespace
