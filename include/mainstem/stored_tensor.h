@@ -36,9 +36,16 @@ struct StoredTensor {
   TensorView view() const;
 };
 
+/// Which numbers count as finite.
+enum class NumberRange : uint8_t {
+  kOwn,      ///< what the tensor's own type holds
+  kFloat32,  ///< what float32 holds too: an f64 element beyond 3.4e38 does not
+};
+
 /// Index of the first element that is NaN or infinite. Of quantised types only the block scales
 /// are looked at (the first element of the block is reported); other integers have none. File
 /// formats allow such values, so readers do not look for them.
-std::optional<int64_t> first_non_finite(const TensorView& tensor);
+std::optional<int64_t> first_non_finite(const TensorView& tensor,
+                                        NumberRange range = NumberRange::kOwn);
 
 }  // namespace mainstem

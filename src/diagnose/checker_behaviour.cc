@@ -6,24 +6,21 @@
 
 #include "diagnose/checker.h"
 #include "diagnose/checker_numbers.h"
+#include "mainstem/stored_tensor.h"
 
 namespace mainstem {
 namespace {
 
-std::string first_non_finite(const std::string& name, const TensorView& tensor) {
-  std::vector<float> row(static_cast<size_t>(tensor.columns()));
-  for (int64_t r = 0; r < tensor.rows(); ++r) {
-    read_row(tensor, r, row.data());
-    // A sum is finite only if no term is NaN or Inf; overflow is looked at again.
-    float sum = 0;
-    for (float value : row) sum += value * 0.0F;
-    if (sum == 0) continue;
-    for (size_t c = 0; c < row.size(); ++c) {
-      if (!std::isfinite(row[c]))
-        return fmt::format("{} in {} at [{}, {}]", number_text(row[c]), name, r, c);
-    }
-  }
-  return {};
+/// The kernels read weights as float32, so that is what must hold them.
+std::string first_bad_weight(const std::string& name, const TensorView& tensor) {
+  const auto index = first_non_finite(tensor, NumberRange::kFloat32);
+  if (!index) return {};
+  const int64_t row = *index / tensor.columns();
+  const int64_t column = *index % tensor.columns();
+  std::vector<float> values(static_cast<size_t>(tensor.columns()));
+  read_row(tensor, row, values.data());
+  return fmt::format("{} in {} at [{}, {}]", number_text(values[static_cast<size_t>(column)]), name,
+                     row, column);
 }
 
 bool is_row_site(Site site) {
@@ -38,7 +35,7 @@ void Checker::check_weights() {
   std::string not_finite;
   for (const auto& [name, source] : weights_) {
     if (!program_.find_weight(name)) unread += (unread.empty() ? "" : ", ") + name;
-    if (not_finite.empty()) not_finite = first_non_finite(name, source.tensor);
+    if (not_finite.empty()) not_finite = first_bad_weight(name, source.tensor);
   }
   if (!not_finite.empty()) return report("weights", false, not_finite);
   if (unread.size() > 120) unread = unread.substr(0, 117) + "...";

@@ -59,5 +59,21 @@ TEST(Check, NamesTheFirstWeightThatIsNotFinite) {
   EXPECT_THAT(result.detail, MatchesRegex("nan in .* at \\[3, 5\\]"));
 }
 
+TEST(Check, WeightsBeyondFloat32AreNotFiniteForItsKernels) {
+  const DecoderBlockOptions options{.width = 16, .heads = 2};
+  Generator generator(1);
+  const StateDict state = init_decoder_block(options, generator);
+  WeightSources weights = decoder_block_weights(options, state);
+  auto& [name, source] = *weights.begin();
+  std::vector<double> values = to_f64(source.tensor);
+  values.back() = -1e39;
+  const Tensor wide = Tensor::from_f64(source.tensor.shape(), values);
+  source.tensor = wide.view();
+  const auto results = check(build_block_program(decoder_block_spec(options)), weights, 1);
+  const CheckResult result = result_of(results, "weights");
+  EXPECT_EQ(result.status, CheckStatus::kFailed);
+  EXPECT_THAT(result.detail, HasSubstr("-inf in " + name));
+}
+
 }  // namespace
 }  // namespace mainstem

@@ -29,6 +29,26 @@ TEST(FirstNonFinite, F21_PlainFloats) {
   }
 }
 
+// Float32 kernels overflow on weights that double still holds.
+TEST(FirstNonFinite, F21_DoublesBeyondFloat32) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  std::vector<double> values(15, -kLargest);
+  const Tensor fits = Tensor::from_f64({3, 5}, values);
+  EXPECT_EQ(first_non_finite(fits.view()), std::nullopt);
+  EXPECT_EQ(first_non_finite(fits.view(), NumberRange::kFloat32), std::nullopt);
+  values[11] = 2 * kLargest;
+  const Tensor wide = Tensor::from_f64({3, 5}, values);
+  EXPECT_EQ(first_non_finite(wide.view()), std::nullopt);
+  EXPECT_EQ(first_non_finite(wide.view(), NumberRange::kFloat32), 11);
+  for (const double bad :
+       {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::quiet_NaN()}) {
+    values[4] = bad;
+    const Tensor broken = Tensor::from_f64({3, 5}, values);
+    EXPECT_EQ(first_non_finite(broken.view()), 4);
+    EXPECT_EQ(first_non_finite(broken.view(), NumberRange::kFloat32), 4);
+  }
+}
+
 TEST(FirstNonFinite, F21_HalfTypes) {
   for (const auto& [dtype, bits] : {std::pair{DType::kF16, kInfinityF16},
                                     {DType::kF16, kNanF16},
