@@ -37,6 +37,7 @@ PUBLIC_HEADERS = {
     "npz.h": "io",
     "safetensors.h": "io",
     "stored_tensor.h": "io",
+    "draw.h": "program",
     "program.h": "program",
     "sites.h": "program",
     "spec.h": "program",

@@ -5,6 +5,7 @@
 #include "mainstem/block.h"
 #include "mainstem/check.h"
 #include "mainstem/decoder_block.h"
+#include "mainstem/draw.h"
 #include "mainstem/error.h"
 #include "mainstem/example.h"
 #include "mainstem/gguf.h"

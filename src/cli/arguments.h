@@ -21,6 +21,7 @@ void add_score(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_check(CommandLine& line);
 void add_bench(CommandLine& line);
+void add_draw(CommandLine& line, const std::vector<std::string>& against);
 
 /// What every command takes.
 struct CommonOptions {

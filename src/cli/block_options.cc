@@ -115,6 +115,25 @@ BlockSpec block_spec(const BlockOptions& options) {
   return spec;
 }
 
+BlockOptions second_block(const BlockOptions& first, const std::vector<std::string>& words,
+                          CommonOptions& common) {
+  if (words[0].empty()) throw usage_error("--against", "options of a second block", "none");
+  BlockOptions second = first;
+  CommonOptions more;
+  with_context("--against", [&] {
+    parse_words(words, [&](Command& command) {
+      add_block_options(command, second);
+      add_common(command, more, common.compute.c_str());
+    });
+  });
+  common.json |= more.json;
+  if (second == first) {
+    throw usage_error("--against", "options that make a different block", "the same block")
+        .hint("all that follows --against describes the second block");
+  }
+  return second;
+}
+
 std::string describe(const BlockOptions& options) {
   const BlockSpec spec = block_spec(options);
   return fmt::format("{}-norm, {}, {}, D={} H={} K={} E={} F={}{}{}", options.placement,

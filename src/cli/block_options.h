@@ -1,7 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "cli/arguments.h"
 #include "cli/command_line.h"
 #include "mainstem/spec.h"
 
@@ -20,6 +22,11 @@ void add_block_options(Command& command, BlockOptions& options);
 /// Left out: F = 2D where the MLP is gated and 4D where it is plain (so that the expansion has
 /// 4D² parameters either way), K = H, E = D/H. A gated MLP has one combined matrix.
 BlockSpec block_spec(const BlockOptions& options);
+
+/// The block that the words behind `--against` describe, the rest as in the first. A --json among
+/// them counts for the command.
+BlockOptions second_block(const BlockOptions& first, const std::vector<std::string>& words,
+                          CommonOptions& common);
 
 /// "pre-norm, RMSNorm, SwiGLU, D=512 H=8 K=8 E=64 F=1024"
 std::string describe(const BlockOptions& options);

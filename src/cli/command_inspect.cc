@@ -28,18 +28,6 @@ struct Options {
   std::vector<std::string> against;
 };
 
-std::string layers_text(const std::vector<int64_t>& layers) {
-  std::string text;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    size_t end = i;
-    while (end + 1 < layers.size() && layers[end + 1] == layers[end] + 1) ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(layers[i]);
-    if (end > i) text += (end == i + 1 ? "," : "-") + std::to_string(layers[end]);
-    i = end;
-  }
-  return text;
-}
-
 /// "210 q4_1, 61 f32", largest share first.
 std::string weight_types(const Model& model) {
   std::map<DType, std::pair<int64_t, int64_t>> types;  // bytes, count
@@ -172,25 +160,6 @@ int inspect_model(const Options& options) {
   write_sites(json, model.program());
   print(json.end_object().text());
   return 0;
-}
-
-BlockOptions second_block(const BlockOptions& first, const std::vector<std::string>& words,
-                          CommonOptions& common) {
-  if (words[0].empty()) throw usage_error("--against", "options of a second block", "none");
-  BlockOptions second = first;
-  CommonOptions more;
-  with_context("--against", [&] {
-    parse_words(words, [&](Command& command) {
-      add_block_options(command, second);
-      add_common(command, more, common.compute.c_str());
-    });
-  });
-  common.json |= more.json;
-  if (second == first) {
-    throw usage_error("--against", "options that make a different block", "the same block")
-        .hint("all that follows --against describes the second block");
-  }
-  return second;
 }
 
 int inspect(Options& options) {

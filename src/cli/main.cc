@@ -17,9 +17,10 @@ namespace {
 
 constexpr int kInternal = 4, kInterrupted = 130;
 
-/// `inspect … --against …`: everything behind it describes the second block, quoted or not.
+/// `inspect … --against …`, or `draw`: everything behind it describes the second block, quoted or
+/// not.
 std::vector<std::string> cut_against(std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] != "inspect") return {};
+  if (arguments.empty() || (arguments[0] != "inspect" && arguments[0] != "draw")) return {};
   const auto at = std::find(arguments.begin(), arguments.end(), "--against");
   if (at == arguments.end()) return {};
   std::vector<std::string> second;
@@ -42,6 +43,7 @@ int run(std::vector<std::string> arguments) {
   add_trace(line);
   add_check(line);
   add_bench(line);
+  add_draw(line, against);
   return line.run(std::move(arguments));
 }
 

@@ -157,6 +157,18 @@ std::vector<BlockGroup> group_blocks(const StackSpec& stack) {
   return groups;
 }
 
+std::string layers_text(const std::vector<int64_t>& layers) {
+  std::string text;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    size_t end = i;
+    while (end + 1 < layers.size() && layers[end + 1] == layers[end] + 1) ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(layers[i]);
+    if (end > i) text += (end == i + 1 ? "," : "-") + std::to_string(layers[end]);
+    i = end;
+  }
+  return text;
+}
+
 void write_spec(JsonWriter& json, const BlockSpec& spec) {
   json.begin_object();
   write_fields(json, spec);

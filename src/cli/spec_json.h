@@ -16,5 +16,7 @@ struct BlockGroup {
   std::vector<int64_t> layers;
 };
 std::vector<BlockGroup> group_blocks(const StackSpec& stack);
+/// "0-4,6" of rising numbers.
+std::string layers_text(const std::vector<int64_t>& layers);
 
 }  // namespace mainstem::cli

@@ -14,7 +14,7 @@ TEST(Usage, HelpAndVersionGoToStandardOutput) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* command :
-       {"example", "inspect", "tokenize", "run", "score", "trace", "check", "bench"}) {
+       {"example", "inspect", "tokenize", "run", "score", "trace", "check", "bench", "draw"}) {
     EXPECT_NE(help.out.find(std::string("\n  ") + command), std::string::npos) << command;
     const Outcome each = run({command, "--help"});
     EXPECT_EQ(each.code, 0) << command;
@@ -22,6 +22,7 @@ TEST(Usage, HelpAndVersionGoToStandardOutput) {
   }
   for (const std::vector<std::string>& words : {std::vector<std::string>{"run"},
                                                 {"score"},
+                                                {"draw"},
                                                 {"trace"},
                                                 {"check"},
                                                 {"example"},
@@ -39,7 +40,8 @@ TEST(Usage, HelpAndVersionGoToStandardOutput) {
 }
 
 TEST(Usage, HelpFitsEightyColumns) {
-  for (const char* command : {"example", "inspect", "tokenize", "run", "score", "trace", "check"}) {
+  for (const char* command :
+       {"example", "inspect", "tokenize", "run", "score", "trace", "check", "draw"}) {
     std::istringstream lines(run({command, "--help"}).out);
     for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(line.size(), 80U) << command << ": " << line;
@@ -88,6 +90,12 @@ TEST(Usage, MistakesAreOneLineAndTheRightCode) {
       {{"inspect", "--block", "--width", "64", "--against"}, 2, "--against"},
       {{"inspect", "--block", "--width", "64", "--against", "--norm", "rms"}, 2, "--against"},
       {{"inspect", "--block", "--width", "64", "--against", "--what"}, 2, "--what"},
+      {{"draw"}, 2, "MODEL or --block"},
+      {{"draw", "m", "--block", "--width", "64"}, 2, "both"},
+      {{"draw", "--block"}, 2, "--width"},
+      {{"draw", "m", "--against", "--norm", "layer"}, 2, "--block"},
+      {{"draw", "--block", "--width", "64", "--layer", "1"}, 2, "layer"},
+      {{"draw", "/no/such/model"}, 3, "/no/such/model"},
       {{"bench"}, 2, "limits"},
       {{"bench", "everything"}, 2, "everything"},
       {{"example", "--norm", "batch"}, 2, "--norm"},
