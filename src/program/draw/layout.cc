@@ -1,6 +1,7 @@
 #include "program/draw/layout.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "program/draw/panel.h"
 
@@ -46,10 +47,12 @@ std::vector<std::string> wrap_items(const std::vector<std::string>& items,
                                     const Metrics& metrics) {
   std::vector<std::string> lines;
   for (const std::string& item : items) {
-    if (lines.empty() || metrics.text_width(lines.back() + separator + item, style) > width) {
+    std::string longer = lines.empty() ? item : lines.back();
+    if (!lines.empty()) longer.append(separator).append(item);
+    if (lines.empty() || metrics.text_width(longer, style) > width) {
       lines.push_back(item);
     } else {
-      lines.back() += separator + item;
+      lines.back() = std::move(longer);
     }
   }
   return lines;
