@@ -189,20 +189,22 @@ void Executor<T>::Pass::add_epilogue(const GemmPartPlan& plan, kernels::GemmPart
     ValueId current = linear.output;
     for (StepId id : plan.epilogue) {
       const Step& next = step(id);
-      switch (next.op) {
-        case Op::kScale:
+      const auto absorbed = can_absorb(next.op);
+      if (!absorbed) throw internal_error("a step that no product can absorb");
+      switch (*absorbed) {
+        case Absorbed::kScale:
           ops.push_back({.kind = Kind::kScale,
                          .scalar = static_cast<float>(std::get<ScaleParams>(next.params).factor)});
           break;
-        case Op::kSoftCap:
+        case Absorbed::kSoftCap:
           ops.push_back({.kind = Kind::kSoftCap,
                          .scalar = static_cast<float>(std::get<ScaleParams>(next.params).factor)});
           break;
-        case Op::kActivation:
+        case Absorbed::kActivation:
           ops.push_back({.kind = Kind::kActivation,
                          .activation = std::get<ActivationParams>(next.params).activation});
           break;
-        case Op::kMultiply: {
+        case Absorbed::kGate: {
           // The activation before it and this product are one gate.
           const Step& value = step(plan.value_linear);
           ops.back().kind = Kind::kGate;
@@ -210,14 +212,14 @@ void Executor<T>::Pass::add_epilogue(const GemmPartPlan& plan, kernels::GemmPart
           part.value = &executor_.weights_.matrix(value.weights[0]);
           break;
         }
-        case Op::kRotary: {
+        case Absorbed::kRotary: {
           const auto& params = std::get<RotaryParams>(next.params);
           ops.push_back({.kind = Kind::kRotary,
                          .rotary = &angles(params.rotary, program().value(next.output).rows).table,
                          .head_width = params.head_width});
           break;
         }
-        case Op::kAdd:
+        case Absorbed::kAdd:
           for (ValueId term : next.inputs) {
             if (term == current) continue;
             ops.push_back({.kind = Kind::kAddRows,
@@ -225,18 +227,6 @@ void Executor<T>::Pass::add_epilogue(const GemmPartPlan& plan, kernels::GemmPart
                            .stride = program().value(term).width});
           }
           break;
-        case Op::kInput:
-        case Op::kTokens:
-        case Op::kEmbedTokens:
-        case Op::kEmbedPositions:
-        case Op::kSinusoid:
-        case Op::kEmbedTypes:
-        case Op::kNorm:
-        case Op::kLinear:
-        case Op::kAttention:
-        case Op::kSelectRows:
-        case Op::kCustom:
-          throw internal_error("a step that no product can absorb");
       }
       current = next.output;
     }

@@ -137,34 +137,24 @@ class Planner {
 
   bool absorb(GemmPartPlan& part, StepId next) {
     const Step& step = program_.step(next);
-    switch (step.op) {
-      case Op::kScale:
-      case Op::kSoftCap:
-      case Op::kActivation:
+    const auto absorbed = can_absorb(step.op);
+    if (!absorbed) return false;
+    switch (*absorbed) {
+      case Absorbed::kScale:
+      case Absorbed::kSoftCap:
+      case Absorbed::kActivation:
         return true;
-      case Op::kRotary:
+      case Absorbed::kRotary:
         return std::get<RotaryParams>(step.params).head_width % kernels::kPanelRows == 0 &&
                std::get<RotaryParams>(step.params).head_width <= kernels::kMaxRotaryHeadWidth;
-      case Op::kAdd:
+      case Absorbed::kAdd:
         return std::all_of(step.inputs.begin(), step.inputs.end(),
                            [&](ValueId term) {
                              return term == part.output || node_of_[index(term)] >= 0;
                            }) &&
                std::count(step.inputs.begin(), step.inputs.end(), part.output) == 1;
-      case Op::kMultiply:
+      case Absorbed::kGate:
         return absorb_gate(part, step);
-      case Op::kInput:
-      case Op::kTokens:
-      case Op::kEmbedTokens:
-      case Op::kEmbedPositions:
-      case Op::kSinusoid:
-      case Op::kEmbedTypes:
-      case Op::kNorm:
-      case Op::kLinear:
-      case Op::kAttention:
-      case Op::kSelectRows:
-      case Op::kCustom:
-        return false;
     }
     return false;
   }
@@ -304,6 +294,36 @@ class Planner {
 };
 
 }  // namespace
+
+std::optional<Absorbed> can_absorb(Op op) {
+  switch (op) {
+    case Op::kScale:
+      return Absorbed::kScale;
+    case Op::kSoftCap:
+      return Absorbed::kSoftCap;
+    case Op::kActivation:
+      return Absorbed::kActivation;
+    case Op::kRotary:
+      return Absorbed::kRotary;
+    case Op::kAdd:
+      return Absorbed::kAdd;
+    case Op::kMultiply:
+      return Absorbed::kGate;
+    case Op::kInput:
+    case Op::kTokens:
+    case Op::kEmbedTokens:
+    case Op::kEmbedPositions:
+    case Op::kSinusoid:
+    case Op::kEmbedTypes:
+    case Op::kNorm:
+    case Op::kLinear:
+    case Op::kAttention:
+    case Op::kSelectRows:
+    case Op::kCustom:
+      break;
+  }
+  return {};
+}
 
 Plan make_plan(const Program& program, PlanOptions options) {
   return Planner(program, std::move(options)).make();

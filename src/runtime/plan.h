@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "mainstem/program.h"
@@ -12,6 +14,11 @@ struct PlanOptions {
   bool fuse = false;           ///< absorb neighbours into products (float32 kernels only)
   bool skip_encoder = false;   ///< a decode pass: the encoder's work is in the cache already
 };
+
+/// What a step becomes that a product absorbs behind it.
+enum class Absorbed : uint8_t { kScale, kSoftCap, kActivation, kRotary, kAdd, kGate };
+/// Empty: no product absorbs this op. What else has to hold stands where the planner absorbs.
+std::optional<Absorbed> can_absorb(Op op);
 
 /// A product's share of one weight matrix, with the steps it absorbed behind it.
 struct GemmPartPlan {
