@@ -118,6 +118,17 @@ TEST(Score, TheDefaultWindowIsTheContext) {
             score(model.bound(), tokens, {}, {.context = kContext, .compute = Compute::kF64}).nll);
 }
 
+TEST(Score, NoTokenOfALongerPrefixIsPredicted) {
+  const Model model = tiny_llama();
+  const std::vector<int64_t> text{5, 4, 3}, prefix{1, 7}, both{1, 7, 5, 4, 3};
+  const ScoreOptions options{.compute = Compute::kF64, .rows = 1};
+  const double all = 4 * score(model.bound(), both, {}, options).nll;
+  const double of_prefix = score(model.bound(), prefix, {}, options).nll;
+  const Score got = score(model.bound(), text, prefix, options);
+  EXPECT_EQ(got.tokens, 3);
+  EXPECT_NEAR(got.nll, (all - of_prefix) / 3, 100 * kEps64 * all);
+}
+
 TEST(Score, ProgressEndsAtTheTextsLength) {
   const Model model = tiny_llama();
   const std::vector<int64_t> tokens = GoldenScores().tokens(), begin{1};
