@@ -45,6 +45,7 @@ PUBLIC_HEADERS = {
     "session.h": "runtime",
     "trace.h": "runtime",
     "weights.h": "runtime",
+    "chat.h": "models",
     "decoder_block.h": "models",
     "example.h": "models",
     "model.h": "models",

@@ -2,7 +2,8 @@
 """Writes the seeds of the fuzz targets into fuzz/corpus/<target>/.
 
 Small valid files of every feature, and files with one thing wrong each. The bytes depend on
-nothing but this script (standard library only), so running it again changes nothing:
+nothing but this script and the templates in tests/generators (standard library only), so running
+it again changes nothing:
 
     python3 tools/make_fuzz_corpus.py
 """
@@ -11,7 +12,12 @@ import io
 import json
 import pathlib
 import struct
+import sys
 import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "generators"))
+import chat_expressions
+import chat_templates
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "fuzz" / "corpus"
 
@@ -171,9 +177,19 @@ def json_seeds():
         yield name, content
 
 
+def chat_template_seeds():
+    for name in ("llama31", "mistral3", "qwen3", "gemma", "granite", "macros"):
+        template = chat_templates.TEMPLATES[name][0]
+        messages = chat_templates.CONVERSATIONS["tools"]["messages"]
+        yield name, template.encode() + b"\0" + json.dumps(messages).encode()
+    for number, template in enumerate(chat_expressions.TEMPLATES[::12]):
+        yield f"small_{number}", template.encode()
+
+
 def main():
     for target, seeds in (("safetensors", safetensors_seeds), ("gguf", gguf_seeds),
-                          ("npz", npz_seeds), ("json", json_seeds)):
+                          ("npz", npz_seeds), ("json", json_seeds),
+                          ("chat_template", chat_template_seeds)):
         folder = ROOT / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds():
