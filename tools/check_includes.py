@@ -49,6 +49,7 @@ PUBLIC_HEADERS = {
     "decoder_block.h": "models",
     "example.h": "models",
     "model.h": "models",
+    "presets.h": "models",
     "sampling.h": "models",
     "score.h": "models",
     "tokenizer.h": "models",

@@ -11,6 +11,7 @@
 #include "mainstem/gguf.h"
 #include "mainstem/model.h"
 #include "mainstem/npz.h"
+#include "mainstem/presets.h"
 #include "mainstem/program.h"
 #include "mainstem/rng.h"
 #include "mainstem/safetensors.h"

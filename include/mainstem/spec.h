@@ -173,6 +173,8 @@ struct HeadSpec {
   NormSpec norm;                                 ///< kMaskedLanguage
   double logit_scale = 1;
   double logit_cap = 0;  ///< 0: none
+  /// Files hold a dense layer [D,D] with bias over the first token's row (BERT): counted, not run.
+  bool pooler = false;
   bool operator==(const HeadSpec&) const = default;
 };
 

@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "cli/text.h"
 #include "mainstem/error.h"
+#include "mainstem/presets.h"
 
 namespace mainstem::cli {
 namespace {
@@ -23,6 +24,8 @@ struct Options {
   CommonOptions common;
   ModelOptions model;
   int64_t context = 0;
+  std::string preset;
+  bool norm_given = false;
   bool is_block = false;
   BlockOptions block;
   std::vector<std::string> against;
@@ -80,14 +83,23 @@ void add_block_facts(Table& table, const BlockGroup& group) {
                                   block.mlp.combined ? ", one combined matrix" : "")});
 }
 
-std::string facts(const Model& model, const ProgramCounts& counts, int64_t context) {
-  const ModelSpec& spec = model.spec();
+/// What is shown of a model or of a preset.
+struct Subject {
+  std::string title, family;
+  const Program* program = nullptr;
+  std::string weights;  ///< as text
+  int64_t weight_bytes = 0;
+  std::vector<std::string> notes, ignored;
+};
+
+std::string facts(const Subject& subject, const ProgramCounts& counts, int64_t context) {
+  const ModelSpec& spec = subject.program->spec;
   Table table({{""}, {""}});
-  table.add({"family", model.family()});
+  table.add({"family", subject.family});
   table.add({"parameters", with_commas(counts.parameters) +
                                (spec.head.tied ? " (the tied token table once)" : "")});
-  table.add({"weights", byte_size(static_cast<double>(model.bound()->weight_bytes())) + ": " +
-                            weight_types(model)});
+  table.add(
+      {"weights", byte_size(static_cast<double>(subject.weight_bytes)) + ": " + subject.weights});
   table.add({"FLOPs", fmt::format("{} per token with {} cached, head included",
                                   with_commas(2 * counts.multiply_adds), context)});
   table.add({"cache", fmt::format("{} bytes per token (float32)",
@@ -100,8 +112,8 @@ std::string facts(const Model& model, const ProgramCounts& counts, int64_t conte
   table.add({"head", spec.head.kind == HeadKind::kNone ? "none"
                      : spec.head.tied                  ? "tied to the token table"
                                                        : "a matrix of its own"});
-  for (const std::string& text : model.notes()) table.add({"note", text});
-  for (const std::string& text : model.ignored_weights()) table.add({"not used", text});
+  for (const std::string& text : subject.notes) table.add({"note", text});
+  for (const std::string& text : subject.ignored) table.add({"not used", text});
   return table.text();
 }
 
@@ -142,34 +154,84 @@ void write_sites(JsonWriter& json, const Program& program) {
   json.end_array();
 }
 
-int inspect_model(const Options& options) {
-  const Model model = load_model(options.model, false);
-  const ProgramCounts counts = count(model.program(), options.context);
+void show(const Subject& subject, const Options& options) {
+  const Program& program = *subject.program;
+  const ProgramCounts counts = count(program, options.context);
   if (!options.common.json) {
-    print(styled(Style::kBold, options.model.path) + "\n" + facts(model, counts, options.context) +
-          "\n" + step_text(model.program()));
-    return 0;
+    print(styled(Style::kBold, subject.title) + "\n" + facts(subject, counts, options.context) +
+          "\n" + step_text(program));
+    return;
   }
   JsonWriter json;
-  json.begin_object(JsonWriter::kLines).field("family", model.family());
+  json.begin_object(JsonWriter::kLines).field("family", subject.family);
   json.field("parameters", counts.parameters).field("flops_per_token", 2 * counts.multiply_adds);
-  json.field("context", options.context).field("weight_bytes", model.bound()->weight_bytes());
+  json.field("context", options.context).field("weight_bytes", subject.weight_bytes);
   json.field("kv_bytes_per_token", counts.kv_values_per_token * kCacheValueBytes);
-  json.field("notes", model.notes()).field("ignored_weights", model.ignored_weights()).key("spec");
-  write_spec(json, model.spec());
-  write_sites(json, model.program());
+  json.field("notes", subject.notes).field("ignored_weights", subject.ignored).key("spec");
+  write_spec(json, program.spec);
+  write_sites(json, program);
   print(json.end_object().text());
-  return 0;
+}
+
+void inspect_model(const Options& options) {
+  const Model model = load_model(options.model, false);
+  show({.title = options.model.path,
+        .family = model.family(),
+        .program = &model.program(),
+        .weights = weight_types(model),
+        .weight_bytes = model.bound()->weight_bytes(),
+        .notes = model.notes(),
+        .ignored = model.ignored_weights()},
+       options);
+}
+
+void list_presets(bool as_json) {
+  JsonWriter json;
+  json.begin_object(JsonWriter::kLines).key("families").begin_array(JsonWriter::kLines);
+  Table table({{"name"}, {"family"}, {"parameters", Align::kRight}});
+  for (const std::string& name : preset_names()) {
+    const Preset preset = find_preset(name);
+    const int64_t parameters = count(build_program(preset.spec), 0).parameters;
+    table.add({name, preset.family, with_commas(parameters)});
+    json.begin_object().field("name", name).field("family", preset.family);
+    json.field("parameters", parameters).end_object();
+  }
+  json.end_array();
+  print(as_json ? json.end_object().text() : table.text());
+}
+
+/// --norm counts here only where it was given.
+void inspect_preset(const Options& options) {
+  if (options.preset == "list") return list_presets(options.common.json);
+  const std::string norm = options.norm_given ? options.block.norm : std::string();
+  const Preset preset = find_preset(options.preset, norm);
+  const Program program = build_program(preset.spec);
+  Subject subject{.title = preset.name,
+                  .family = preset.family,
+                  .program = &program,
+                  .weights = "at 2 bytes each (bf16); none are loaded",
+                  .weight_bytes = count(program, 0).parameters * 2,
+                  .notes = {"from " + preset.source},
+                  .ignored = {}};
+  if (!preset.note.empty()) subject.notes.push_back(preset.note);
+  show(subject, options);
 }
 
 int inspect(Options& options) {
+  const int subjects =
+      int{!options.model.path.empty()} + int{!options.preset.empty()} + int{options.is_block};
+  if (subjects != 1) {
+    throw usage_error("inspect", "one of MODEL, --family NAME and --block",
+                      subjects == 0 ? "none" : "more than one");
+  }
   if (!options.is_block) {
     if (!options.against.empty()) throw usage_error("--against", "--block before it", "none");
-    if (options.model.path.empty()) throw usage_error("inspect", "MODEL or --block", "neither");
-    return inspect_model(options);
-  }
-  if (!options.model.path.empty()) {
-    throw usage_error("inspect", "MODEL or --block", "both").in(options.model.path);
+    if (options.preset.empty()) {
+      inspect_model(options);
+    } else {
+      inspect_preset(options);
+    }
+    return 0;
   }
   std::optional<BlockOptions> second;
   if (!options.against.empty()) {
@@ -185,7 +247,8 @@ int inspect(Options& options) {
 void add_inspect(CommandLine& line, const std::vector<std::string>& against) {
   Command command =
       line.add("inspect",
-               "What a model or a block is: parameters, FLOPs, shapes, formulas. --block\n"
+               "What a model, a published size or a block is: parameters, FLOPs, shapes,\n"
+               "formulas. --family describes a size without its weights. --block\n"
                "describes one block by its options. All that follows --against describes a\n"
                "second one, the rest as in the first, and the steps that differ are listed:\n"
                "  mainstem inspect --block --width 512 --against --norm layer --mlp gelu");
@@ -194,10 +257,15 @@ void add_inspect(CommandLine& line, const std::vector<std::string>& against) {
   add_model(command, options->model, ModelNeed::kOptional);
   command.number("--context", options->context, {0, int64_t{1} << 40},
                  "Cached tokens that the FLOPs count (default: 0)");
+  command.text("--family", options->preset, "NAME",
+               "A published size, as llama-3-8b (\"list\": all names)");
   command.flag("--block", options->is_block, "One block by the options below");
   add_block_options(command, options->block);
   add_common(command, options->common, "f32");
-  command.action([options] { return inspect(*options); });
+  command.action([options, command] {
+    options->norm_given = command.given("--norm");
+    return inspect(*options);
+  });
 }
 
 }  // namespace mainstem::cli

@@ -96,6 +96,10 @@ ProgramCounts count(const Program& program, int64_t context) {
     for (int64_t dim : weight.shape) size *= dim;
     counts.parameters += size;
   }
+  if (program.spec.head.pooler) {
+    const int64_t width = program.spec.stack.width;
+    counts.parameters += width * width + width;
+  }
   for (const Step& step : program.steps) {
     if (step.op == Op::kLinear) {
       const auto& shape = program.weight(step.weights[0]).shape;
@@ -105,7 +109,9 @@ ProgramCounts count(const Program& program, int64_t context) {
       int64_t keys = context + 1;
       if (params.mask == MaskKind::kWindow && params.window < keys) keys = params.window;
       counts.multiply_adds += 2 * params.heads * params.head_width * keys;
-      if (!params.cross && program.value(step.output).rows != Rows::kEncoder) {
+      // Where every key is seen the whole text is there from the start: nothing is cached.
+      if (!params.cross && params.mask != MaskKind::kFull &&
+          program.value(step.output).rows != Rows::kEncoder) {
         counts.kv_values_per_token += 2 * params.kv_heads * params.head_width;
       }
     }

@@ -54,6 +54,7 @@ ModelSpec read_config(ConfigReader& config, const HasTensor& has_tensor) {
   head.bias = true;
   head.activation = block.mlp.activation;
   head.norm = block.norm;
+  head.pooler = has_tensor("bert.pooler.dense.weight");
   config.ignore({"attention_probs_dropout_prob", "hidden_dropout_prob", "classifier_dropout",
                  "gradient_checkpointing", "directionality", "pooler_fc_size",
                  "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
