@@ -36,7 +36,7 @@ std::string weight_types(const Model& model) {
   std::map<DType, std::pair<int64_t, int64_t>> types;  // bytes, count
   for (const auto& [name, source] : model.weights()) {
     auto& [bytes, count] = types[source.tensor.dtype()];
-    bytes += source.tensor.bytes();
+    bytes += stored_bytes(source);
     ++count;
   }
   std::vector<std::pair<int64_t, std::string>> parts;
