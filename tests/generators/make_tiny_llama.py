@@ -17,22 +17,22 @@ Names in golden.safetensors: CASE.SITE in float64 and CASE.f32.SITE in float32. 
   score.tokens, score.N, score.N.begin   random tokens and [mean, count] of the negative
                     log-likelihoods in windows of N tokens; begin: token 1 before each window
 
-transformers keeps float32 inside norms, softmax and rotary tables even in a float64 model; in_double()
-makes that float64, so that the values are good to 1e-14.
+The float64 values are good to 1e-14 (tiny/double.py).
 
 Needs torch==2.13.0, transformers==5.24.0, safetensors==0.8.0. The same files come out of every run.
 """
 
 import argparse
-import contextlib
 import json
 import pathlib
 
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, modeling_rope_utils
-from transformers.models.llama import modeling_llama
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tiny.double import in_double
+from tiny.sites import LAYOUTS, Recorder, sizes_of
 
 SEED = 20240131
 TOKENS = [[3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46]]
@@ -66,30 +66,6 @@ ROPE = {
     "yarn": dict(rope_type="yarn", rope_theta=700.0, factor=4.0, beta_fast=3.0, beta_slow=0.8,
                  original_max_position_embeddings=20),
 }
-
-
-class DoubleTorch:
-    """torch, where float32 means float64."""
-
-    def __getattr__(self, name):
-        return torch.float64 if name in ("float", "float32") else getattr(torch, name)
-
-
-@contextlib.contextmanager
-def in_double():
-    modules = [modeling_llama, modeling_rope_utils]
-    to_float = torch.Tensor.float
-    torch.set_default_dtype(torch.float64)
-    torch.Tensor.float = torch.Tensor.double
-    for module in modules:
-        module.torch = DoubleTorch()
-    try:
-        yield
-    finally:
-        for module in modules:
-            module.torch = torch
-        torch.Tensor.float = to_float
-        torch.set_default_dtype(torch.float32)
 
 
 def config_of(case):
@@ -135,80 +111,18 @@ def model_of(case, weights, dtype):
     return model
 
 
-class Recorder:
-    """Sites of one forward, out of module hooks and of the eager attention function."""
-
-    def __init__(self, model):
-        self.values = {}
-        self.model = model
-        self.layer = 0
-        self.handles = []
-        core = model.model
-        heads, kv_heads, width = SIZES["num_attention_heads"], SIZES["num_key_value_heads"], SIZES["head_dim"]
-
-        def output(module, site, shape=None):
-            def hook(_, __, out):
-                out = out[0] if isinstance(out, tuple) else out
-                self.keep(site, out if shape is None else out.unflatten(-1, shape))
-            self.handles.append(module.register_forward_hook(hook))
-
-        def given(module, site, shape=None):
-            def hook(_, args):
-                self.keep(site, args[0] if shape is None else args[0].unflatten(-1, shape))
-            self.handles.append(module.register_forward_pre_hook(hook))
-
-        output(core.embed_tokens, "token_embed")
-        for n, layer in enumerate(core.layers):
-            at = f"blocks.{n}."
-            attention, mlp = layer.self_attn, layer.mlp
-            given(layer.input_layernorm, at + "resid_pre")
-            output(layer.input_layernorm, at + "attn_norm")
-            output(attention.q_proj, at + "q", (heads, width))
-            output(attention.k_proj, at + "k", (kv_heads, width))
-            output(attention.v_proj, at + "v", (kv_heads, width))
-            given(attention.o_proj, at + "attn_mix", (heads, width))
-            output(attention.o_proj, at + "attn_proj")
-            given(layer.post_attention_layernorm, at + "resid_mid")
-            output(layer.post_attention_layernorm, at + "mlp_norm")
-            output(mlp.gate_proj, at + "mlp_gate")
-            output(mlp.up_proj, at + "mlp_value")
-            output(mlp.act_fn, at + "mlp_act")
-            given(mlp.down_proj, at + "mlp_hidden")
-            output(mlp.down_proj, at + "mlp_proj")
-            output(layer, at + "resid_post")
-        output(core.norm, "final_norm")
-        output(model.lm_head, "head")
-
-    def keep(self, site, value):
-        self.values[site] = value.detach().contiguous().clone()
-
-    def attention(self, module, query, key, value, mask, scaling, **rest):
-        at = f"blocks.{module.layer_idx}."
-        new = query.shape[2]
-        self.keep(at + "q_rot", query.transpose(1, 2))
-        self.keep(at + "k_rot", key[:, :, -new:].transpose(1, 2))
-        keys = modeling_llama.repeat_kv(key, module.num_key_value_groups)
-        self.keep(at + "scores", query @ keys.transpose(2, 3) * scaling)
-        out, pattern = self.eager(module, query, key, value, mask, scaling, **rest)
-        self.keep(at + "pattern", pattern)
-        return out, pattern
-
-    def __enter__(self):
-        self.eager = modeling_llama.eager_attention_forward
-        modeling_llama.eager_attention_forward = self.attention
-        return self
-
-    def __exit__(self, *_):
-        modeling_llama.eager_attention_forward = self.eager
-        for handle in self.handles:
-            handle.remove()
+SECOND_NAMES = (".attn_out", ".mlp_out", "embed")
 
 
 @torch.no_grad()
-def record(model, **inputs):
-    with Recorder(model) as recorder:
-        recorder.values["logits"] = model(**inputs).logits
-    return recorder.values
+def record(model, input_ids, **more):
+    sizes = sizes_of(model.config, input_ids.shape[1])
+    with Recorder(model, LAYOUTS["llama"], sizes) as recorder:
+        logits = model(input_ids=input_ids, **more).logits
+    recorder.complete(input_ids)
+    values = {site: value for site, value in recorder.values.items()
+              if site == "token_embed" or not site.endswith(SECOND_NAMES)}
+    return values | {"logits": logits}
 
 
 def check_branches():

@@ -42,6 +42,9 @@ ModelSpec read_config(ConfigReader& config, const HasTensor& has_tensor) {
   spec.stack.positions = PositionKind::kLearned;
   spec.stack.position_rows = decoder.context + kPositionOffset;
   spec.stack.position_offset = kPositionOffset;
+  if (embed_width == decoder.width && has_tensor("model.decoder.project_out.weight")) {
+    config.fail("word_embed_proj_dim", "the width of the embeddings, since a project_out is there");
+  }
   const bool removed = config.bool_or("_remove_final_layer_norm", false);
   if (!norm_first || removed) spec.stack.final_norm.reset();
   config.ignore({"dropout", "layerdrop", "init_std", "activation_dropout"});
@@ -75,7 +78,8 @@ Family opt_family() {
               {"head", "lm_head", ""},
           },
       .prefixes = {"model.decoder.", "decoder.", ""},
-      .ignored_tensors = {},
+      // Without a head (OPTModel) the last value is the stream's, before this projection.
+      .ignored_tensors = {"*decoder.project_out.weight"},
   };
 }
 

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Tiny random models of every family from transformers, compared with mainstem at every step.
+
+    python tests/parity/families_parity.py --mainstem build/dev/src/mainstem [CASE...]
+
+The models are those of tests/generators/tiny: each form of a family that has rules of its own. For each:
+  every step of `trace` in float32 and in double, transformers' float32 islands being made float64
+  the same bits from shards with an index, and from a file in bfloat16
+  the config's older words, read by both sides: rope_theta and rope_scaling, names that the class accepts
+  a file that the class without a head wrote, for which every step before the head is compared
+  a row with padding before it in a batch of transformers, against the sequence without
+  greedy text of `run`, against transformers' generate: prefill, then one token at a time
+
+Exit code 1 if anything differs. Needs torch==2.13.0, transformers==5.24.0, safetensors==0.8.0.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from steps import BOUNDS, Mainstem, Tally
+from tiny import old_words
+from tiny.cases import CASES, TOKENS, Case, is_decoder
+
+PADDING = 3
+GENERATED = 12
+
+
+def saved(case, model, folder, **keywords):
+    if isinstance(case, Case):
+        model.save_pretrained(folder, **keywords)
+    else:
+        case.save(model, folder)
+    return folder
+
+
+def check_every_step(case, model, mainstem, folder, tally):
+    for compute, bound in BOUNDS.items():
+        record = case.record if compute == "f32" else case.record_in_double
+        for length in case_lengths(case):
+            tokens = TOKENS[:length]
+            got = mainstem.trace(folder, tokens, compute)
+            tally.compare(f"{case.name}, {length} tokens, {compute}", record(model, tokens), got, bound)
+
+
+def case_lengths(case):
+    """A short sequence too where positions go by the length."""
+    return (len(TOKENS), 7) if case.name == "phi3_longrope" else (len(TOKENS),)
+
+
+def check_storage(case, model, mainstem, folder, work, tally):
+    """Shards, and weights in bfloat16 (which holds them exactly)."""
+    want = mainstem.trace(folder, TOKENS, "f32")
+    if isinstance(case, Case):
+        shards = saved(case, model, work / "shards", max_shard_size="5KB")
+        if not (shards / "model.safetensors.index.json").exists():
+            tally.fail(f"{case.name}: no shards were written")
+        tally.equal(f"{case.name}, shards", want, mainstem.trace(shards, TOKENS, "f32"))
+    half = work / "bf16"
+    half.mkdir()
+    shutil.copy(folder / "config.json", half)
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: value.bfloat16() for name, value in weights.items()}, half / "model.safetensors",
+              metadata={"format": "pt"})
+    tally.equal(f"{case.name}, bf16", want, mainstem.trace(half, TOKENS, "f32"))
+
+
+def check_old_words(case, model, mainstem, folder, work, tally):
+    """Both sides read the older config beside the same weights."""
+    config = json.loads((folder / "config.json").read_text())
+    for kind, old in old_words.variants(config):
+        path = work / kind
+        path.mkdir()
+        (path / "config.json").write_text(json.dumps(old))
+        shutil.copy(folder / "model.safetensors", path)
+        read = case.auto_class().from_pretrained(path, attn_implementation=case.make_config()._attn_implementation)
+        got = mainstem.trace(path, TOKENS, "f32")
+        tally.compare(f"{case.name}, {kind}", case.record(read.eval(), TOKENS), got, BOUNDS["f32"])
+
+
+def check_base_class(case, model, mainstem, folder, work, tally):
+    model.base_model.save_pretrained(work / "base")
+    got = mainstem.trace(work / "base", TOKENS, "f32")
+    want = case.record(model, TOKENS)
+    if "logits" in got or "head" in got:
+        tally.fail(f"{case.name}: the base class has no head, yet a head was traced")
+    tally.compare(f"{case.name}, without head", want, got, BOUNDS["f32"])
+
+
+@torch.no_grad()
+def check_padding(case, model, mainstem, folder, tally):
+    short = TOKENS[: len(TOKENS) - PADDING]
+    mask = torch.ones(2, len(TOKENS), dtype=torch.long)
+    mask[1, :PADDING] = 0
+    ids = torch.tensor([TOKENS, [40] * PADDING + short])
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
+    got = mainstem.trace(folder, short, "f32", sites="head,logits")
+    want = logits[1:, PADDING:].numpy()
+    tally.compare(f"{case.name}, padded row", {"head": want, "logits": want},
+                  {"logits": got.get("logits", got.get("head"))}, BOUNDS["f32"])
+
+
+def check_generation(case, model, mainstem, folder, tally):
+    model.generation_config = transformers.GenerationConfig(
+        do_sample=False, max_new_tokens=GENERATED, pad_token_id=0, eos_token_id=None)
+    prompt = torch.tensor([TOKENS[:6]])
+    out = model.generate(prompt, attention_mask=torch.ones_like(prompt))
+    want = out[0, prompt.shape[1]:].tolist()
+    got = mainstem.generate(folder, prompt[0].tolist(), GENERATED)
+    tally.steps += 1
+    if got != want:
+        tally.fail(f"{case.name}: generated {got}, transformers {want}")
+
+
+def check(case, mainstem, work, tally):
+    model = case.make_model()
+    folder = saved(case, model, work / "model")
+    check_every_step(case, model, mainstem, folder, tally)
+    check_storage(case, model, mainstem, folder, work, tally)
+    if isinstance(case, Case):
+        check_old_words(case, model, mainstem, folder, work, tally)
+    if is_decoder(case):
+        check_base_class(case, model, mainstem, folder, work, tally)
+        # Which of longrope's lists holds goes by the longest row of a batch.
+        if case.name != "phi3_longrope":
+            check_padding(case, model, mainstem, folder, tally)
+        check_generation(case, model, mainstem, folder, tally)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mainstem", required=True)
+    parser.add_argument("cases", nargs="*")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    # The command takes no tokens of an encoder: tests/models/families_test.cc has those models.
+    cases = [case for case in CASES if not case.encoder]
+    unknown = set(arguments.cases) - {case.name for case in cases}
+    if unknown:
+        parser.error(f"no case is called {', '.join(sorted(unknown))}")
+    tally = Tally()
+    for case in cases:
+        if arguments.cases and case.name not in arguments.cases:
+            continue
+        with tempfile.TemporaryDirectory() as temporary:
+            work = pathlib.Path(temporary)
+            check(case, Mainstem(arguments.mainstem, work), work, tally)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
