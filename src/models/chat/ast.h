@@ -18,12 +18,15 @@ namespace mainstem::chat {
 struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 using Expressions = std::vector<Expression>;
+struct NamedExpression;
+struct DictEntry;
+struct Comparand;
 struct Statement;
 using Body = std::vector<Statement>;
 
 struct CallArguments {
   Expressions positional;
-  std::vector<std::pair<std::string, Expression>> named;
+  std::vector<NamedExpression> named;
   ExpressionPtr more_positional, more_named;  ///< *args and **kwargs, or null
 };
 
@@ -43,7 +46,7 @@ struct TupleLiteral {
   Expressions items;
 };
 struct DictLiteral {
-  std::vector<std::pair<Expression, Expression>> entries;
+  std::vector<DictEntry> entries;
 };
 struct Attribute {
   ExpressionPtr object;
@@ -88,7 +91,7 @@ struct Logic {
 /// a < b < c
 struct Comparison {
   ExpressionPtr first;
-  std::vector<std::pair<CompareOp, Expression>> rest;
+  std::vector<Comparand> rest;
 };
 struct Concatenation {
   Expressions parts;
@@ -101,6 +104,18 @@ struct Expression {
   std::variant<Literal, Name, ListLiteral, TupleLiteral, DictLiteral, Attribute, Index, Slice, Call,
                FilterCall, TestCall, Unary, Binary, Logic, Comparison, Concatenation, Conditional>
       node;
+};
+
+struct NamedExpression {
+  std::string name;
+  Expression value;
+};
+struct DictEntry {
+  Expression key, value;
+};
+struct Comparand {
+  CompareOp op;
+  Expression value;
 };
 
 /// What a value is assigned to: a name, a member of a namespace, or several targets.

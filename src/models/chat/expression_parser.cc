@@ -72,14 +72,14 @@ Expression ExpressionParser::comparison() {
                                     [&](const auto& each) { return tokens_.is_op(each.op); });
     if (found != std::end(kComparisons)) {
       tokens_.take();
-      node.rest.emplace_back(found->meaning, sum());
+      node.rest.push_back({found->meaning, sum()});
     } else if (tokens_.skip_name("in")) {
-      node.rest.emplace_back(CompareOp::kIn, sum());
+      node.rest.push_back({CompareOp::kIn, sum()});
     } else if (tokens_.is_name("not") &&
                TokenStream::matches(tokens_.next(), TokenKind::kName, "in")) {
       tokens_.take();
       tokens_.take();
-      node.rest.emplace_back(CompareOp::kNotIn, sum());
+      node.rest.push_back({CompareOp::kNotIn, sum()});
     } else {
       break;
     }
@@ -209,7 +209,7 @@ Expression ExpressionParser::dict_literal() {
     if (tokens_.is_op("}")) break;
     Expression key = expression();
     tokens_.expect_op(":");
-    node.entries.emplace_back(std::move(key), expression());
+    node.entries.push_back({std::move(key), expression()});
   }
   tokens_.expect_op("}");
   return {std::move(node)};

@@ -4,6 +4,7 @@
 #include "models/chat/arguments.h"
 #include "models/chat/filters.h"
 #include "models/chat/interpreter.h"
+#include "models/chat/merge_sort.h"
 #include "models/chat/methods.h"
 #include "models/chat/operators.h"
 #include "models/chat/python_text.h"
@@ -103,7 +104,7 @@ void sort_by_key(Runtime& runtime, std::vector<Keyed>& all, bool descending) {
   const auto before = [&](const Keyed& a, const Keyed& b) { return less(runtime, a.key, b.key); };
   // Equal ones keep their order both ways, as with Python's `reverse`.
   if (descending) std::reverse(all.begin(), all.end());
-  std::stable_sort(all.begin(), all.end(), before);
+  merge_sort(all, before);
   if (descending) std::reverse(all.begin(), all.end());
 }
 

@@ -154,7 +154,7 @@ void ExpressionParser::one_argument(CallArguments& result) {
     for (const auto& [given, value] : result.named) {
       if (given == name) tokens_.refuse("each argument once", quote(name) + " twice");
     }
-    result.named.emplace_back(name, expression());
+    result.named.push_back({name, expression()});
   } else {
     ensure(result.more_positional == nullptr && result.more_named == nullptr &&
            result.named.empty());

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
+#include "models/chat/merge_sort.h"
 #include "models/chat/operators.h"
 #include "models/chat/python_text.h"
 
@@ -108,9 +108,8 @@ class JsonText {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [&](const auto* a, const auto* b) {
-        return less(runtime_, a->first, b->first);
-      });
+      merge_sort(entries,
+                 [&](const auto* a, const auto* b) { return less(runtime_, a->first, b->first); });
     }
     put("{");
     ++level_;
