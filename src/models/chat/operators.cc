@@ -232,6 +232,8 @@ bool compare(Runtime& runtime, CompareOp op, const Value& left, const Value& rig
 std::string hash_key(Runtime& runtime, const Value& key) {
   runtime.step();
   switch (key.kind()) {
+    case Kind::kUndefined:  // as jinja2's, which are all equal
+      return "u";
     case Kind::kNone:
       return "0";
     case Kind::kBool:
