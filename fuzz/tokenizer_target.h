@@ -1,8 +1,9 @@
 #pragma once
 
-// What the fuzz target does with its input: a GGUF file, or the text of a tokenizer.json, a NUL
-// byte and a text to encode with it. Nothing but an Error of kind bad input may come out, and what
-// encodes must decode. tests/models/tokenizer_corpus_test.cc runs the kept corpus through it.
+// What the fuzz targets do with their input: a GGUF file, or the text of a tokenizer.json, a NUL
+// byte and a text to encode with it; a SentencePiece model; a vocab.txt, a NUL byte and a text.
+// Nothing but an Error of kind bad input may come out, and what encodes must decode.
+// tests/models/tokenizer_corpus_test.cc runs the kept corpora through them.
 
 #include <algorithm>
 #include <cstddef>
@@ -45,6 +46,34 @@ inline void run_tokenizer(std::span<const std::byte> bytes) {
       const Tokenizer tokenizer(tokenizer::from_tokenizer_json(input.substr(0, end), {}));
       use_tokenizer(tokenizer, input.substr(std::min(end + 1, input.size())));
     }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kBadInput) std::abort();
+  }
+}
+
+/// The model alone, and with a vocab.json as Marian has it.
+inline void run_sentencepiece(std::span<const std::byte> bytes) {
+  const std::string_view input(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  constexpr std::string_view kText = "the sea  12 [X]\n<s> \xFF \xC3\xA9\xE2\x96\x81";
+  const auto answer = [&](auto&& load) {
+    try {
+      use_tokenizer(Tokenizer(load()), kText);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kBadInput) std::abort();
+    }
+  };
+  answer([&] { return tokenizer::from_sentencepiece(input, {}); });
+  answer([&] {
+    return tokenizer::from_marian(input, R"({"<unk>": 0, "</s>": 1, "a": 2, "\u2581the": 4})", {});
+  });
+}
+
+inline void run_vocab_txt(std::span<const std::byte> bytes) {
+  const std::string_view input(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t end = std::min(input.find('\0'), input.size());
+  try {
+    const Tokenizer tokenizer(tokenizer::from_vocab_txt(input.substr(0, end), {}));
+    use_tokenizer(tokenizer, input.substr(std::min(end + 1, input.size())));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kBadInput) std::abort();
   }

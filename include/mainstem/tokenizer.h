@@ -15,14 +15,22 @@ class GgufFile;
 
 namespace tokenizer {
 class Pipeline;  // src/models/tokenizer/pipeline.h
-}
 
-/// What becomes of a byte that the vocabulary has no token for. Some vocabularies lack bytes that
-/// their training text never held (SmolLM2 has no token for 0x04 or 0xFF). An unknown token that
-/// the model itself names for this (model.unk_token in tokenizer.json) is used before either.
+/// How far the joining of tokens to a text has come.
+struct JoinState {
+  bool first = true;      ///< no token yet
+  bool stripping = true;  ///< all that came so far was taken away
+  uint32_t stripped = 0;  ///< how much that was
+};
+}  // namespace tokenizer
+
+/// What becomes of a byte (or, where tokens are of characters, a character) that the vocabulary has
+/// no token for. Some vocabularies lack bytes that their training text never held (SmolLM2 has no
+/// token for 0x04 or 0xFF). An unknown token that the model itself names for this (model.unk_token
+/// in tokenizer.json) is used before either.
 enum class MissingByte {
-  kError,  ///< an Error that names the byte
-  kDrop,   ///< the byte is lost without a word, as in tokenizers and llama.cpp
+  kError,  ///< an Error that names it
+  kDrop,   ///< it is lost without a word, as in tokenizers and llama.cpp
 };
 
 struct EncodeOptions {
@@ -55,15 +63,19 @@ struct DecodeOptions {
 ///     for (int64_t id : ids) std::cout << id << ' ' << tokenizer.piece(id) << '\n';
 ///     std::string text = tokenizer.decode(ids);
 ///
-/// Supported: byte-level BPE. The pre-tokenizer is chosen by the file's words only
-/// (`tokenizer.ggml.pre`, or the structure of tokenizer.json), never by the model's name; an
-/// unknown one is an Error that lists the known ones. Character classes are those of Unicode 16
-/// on every system. Sources: tokenizers 0.23.3 for tokenizer.json; llama.cpp's vocabulary code
-/// (the library behind llama-cpp-python 0.3.36) for GGUF.
+/// Supported: byte-level BPE, BPE of characters with byte tokens, SentencePiece BPE and unigram,
+/// WordPiece; docs/tokenizers.md says which rule comes from where. The rules are chosen by the
+/// file's words only (`tokenizer.ggml.model` and `.pre`, the structure of tokenizer.json), never by
+/// the model's name; an unknown one is an Error that lists the known ones. Character classes are
+/// those of Unicode 16 on every system. Sources: tokenizers 0.23.3 for tokenizer.json and
+/// vocab.txt; llama.cpp's vocabulary code (the library behind llama-cpp-python 0.3.36) for GGUF;
+/// sentencepiece 0.2.3 for its models.
 class Tokenizer {
  public:
-  /// A folder with tokenizer.json (tokenizer_config.json, generation_config.json and config.json
-  /// beside it are read for special ids), a tokenizer.json itself, or a .gguf file.
+  /// A folder with tokenizer.json, tokenizer.model, spiece.model, source.spm with vocab.json
+  /// (Marian), or vocab.txt (BERT), the first of these that is there; tokenizer_config.json,
+  /// generation_config.json and config.json beside it are read for special ids and flags. Or one of
+  /// these files itself (target.spm too), or a .gguf file.
   static Tokenizer load(const std::filesystem::path& folder_or_file);
 
   /// From a file that is open already. The tokenizer keeps nothing of it.
@@ -71,14 +83,15 @@ class Tokenizer {
 
   explicit Tokenizer(std::shared_ptr<const tokenizer::Pipeline> pipeline);
 
-  /// Any bytes; those that are not UTF-8 become byte tokens. Linear in the length of the text up
-  /// to a logarithm.
+  /// Any bytes. Those that are not UTF-8 become byte tokens, or U+FFFD where the vocabulary has no
+  /// tokens for bytes. Linear in the length of the text up to a logarithm.
   std::vector<int64_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   /// Error(kUsage) for an id outside [0, vocab_size).
   std::string decode(std::span<const int64_t> ids, const DecodeOptions& options = {}) const;
 
-  /// The bytes a token stands for; empty for ids the vocabulary leaves out.
+  /// The bytes a token stands for (a piece of a word with its "##"); empty for ids the vocabulary
+  /// leaves out.
   std::string_view token_bytes(int64_t id) const;
   /// The token for tables: its text, with control characters and broken UTF-8 written as escapes
   /// (\n, \t, \x1B) and backslashes doubled; always valid UTF-8 on one line.
@@ -107,6 +120,7 @@ class Tokenizer {
   const std::vector<std::string>& rules() const;
 
  private:
+  friend class StreamDecoder;
   std::shared_ptr<const tokenizer::Pipeline> pipeline_;
 };
 
@@ -126,6 +140,7 @@ class StreamDecoder {
  private:
   Tokenizer tokenizer_;
   DecodeOptions options_;
+  tokenizer::JoinState state_;
   std::string held_;
 };
 

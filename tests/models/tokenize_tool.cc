@@ -1,6 +1,6 @@
 // Tokenizes many texts in one process, for parity scripts.
 //
-//   tokenize_tool MODEL [--drop-missing-bytes] [--no-special] < LINES
+//   tokenize_tool MODEL [--drop-missing-bytes] [--no-special] [--special-is-text] < LINES
 //
 // Each line of input is a JSON string, or {"hex": "…"} for bytes that are not UTF-8. Each line of
 // output is {"ids": […]}, in the same order, or {"error": "…"}.
@@ -28,7 +28,8 @@ std::string text_of(const nlohmann::json& line) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: tokenize_tool MODEL [--drop-missing-bytes] [--no-special] < LINES\n";
+    std::cerr << "usage: tokenize_tool MODEL [--drop-missing-bytes] [--no-special] "
+                 "[--special-is-text] < LINES\n";
     return 2;
   }
   mainstem::EncodeOptions options;
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--drop-missing-bytes") options.missing_byte = mainstem::MissingByte::kDrop;
     if (flag == "--no-special") options.add_special = false;
+    if (flag == "--special-is-text") options.parse_special = false;
   }
   std::ios::sync_with_stdio(false);
   try {

@@ -9,24 +9,31 @@
 namespace mainstem {
 namespace {
 
-TEST(TokenizerCorpus, EveryKeptInputIsAnswered) {
+template <typename Run>
+void run_corpus(const char* name, int at_least, Run&& run) {
   const auto folder =
-      std::filesystem::path(MAINSTEM_TEST_DATA).parent_path() / "fuzz" / "corpus" / "tokenizer";
+      std::filesystem::path(MAINSTEM_TEST_DATA).parent_path() / "fuzz/corpus" / name;
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     SCOPED_TRACE(entry.path().string());
     const std::string bytes = test::read_file(entry.path());
-    fuzz::run_tokenizer(test::as_bytes(bytes));
+    run(test::as_bytes(bytes));
     // Cut and bent versions of it, too.
     for (size_t length = 0; length < bytes.size(); length += 1 + bytes.size() / 60) {
-      fuzz::run_tokenizer(test::as_bytes(std::string_view(bytes).substr(0, length)));
+      run(test::as_bytes(std::string_view(bytes).substr(0, length)));
       std::string bent = bytes;
       bent[length] = static_cast<char>(bent[length] ^ 0x15);
-      fuzz::run_tokenizer(test::as_bytes(bent));
+      run(test::as_bytes(bent));
     }
     ++count;
   }
-  EXPECT_GE(count, 15);
+  EXPECT_GE(count, at_least);
+}
+
+TEST(TokenizerCorpus, EveryKeptInputIsAnswered) {
+  run_corpus("tokenizer", 15, fuzz::run_tokenizer);
+  run_corpus("sentencepiece", 5, fuzz::run_sentencepiece);
+  run_corpus("vocab_txt", 3, fuzz::run_vocab_txt);
 }
 
 /// The example in tokenizer.h.

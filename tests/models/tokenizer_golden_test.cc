@@ -120,7 +120,8 @@ TEST_P(GgufPre, GivesTheIdsOfLlamaCpp) {
 INSTANTIATE_TEST_SUITE_P(Names, GgufPre,
                          testing::Values("gpt-2", "phi-2", "olmo", "llama-bpe", "llama3",
                                          "llama-v3", "dbrx", "qwen2", "stablelm2", "smollm",
-                                         "command-r", "starcoder", "refact", "falcon"),
+                                         "command-r", "starcoder", "refact", "falcon", "mpt",
+                                         "falcon3", "deepseek-r1-qwen"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::erase(name, '-');

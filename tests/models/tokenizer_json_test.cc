@@ -50,8 +50,8 @@ struct Broken {
 TEST(TokenizerJson, NamesWhatItCannotHonour) {
   const std::vector<Broken> all = {
       {"pre-tokenizer",
-       [](json& f) { f["pre_tokenizer"]["type"] = "Metaspace"; },
-       {"pre_tokenizer.type", "Sequence, Split, Digits, Punctuation, ByteLevel", "Metaspace"}},
+       [](json& f) { f["pre_tokenizer"]["type"] = "UnicodeScripts"; },
+       {"pre_tokenizer.type", "Sequence, Split, Digits, Punctuation, ByteLevel", "UnicodeScripts"}},
       {"none", [](json& f) { f["pre_tokenizer"] = nullptr; }, {"pre_tokenizer", "ByteLevel"}},
       {"no bytes", [](json& f) { f["pre_tokenizer"] = {{"type", "Digits"}}; }, {"ByteLevel"}},
       {"two",
@@ -73,10 +73,79 @@ TEST(TokenizerJson, NamesWhatItCannotHonour) {
        },
        {"behavior", "MergedWithNext", "Odd"}},
       {"normalizer",
-       [](json& f) { f["normalizer"] = {{"type", "Lowercase"}}; },
-       {"normalizer.type", "NFC", "Lowercase"}},
+       [](json& f) { f["normalizer"] = {{"type", "Nmt"}}; },
+       {"normalizer.type", "NFC", "Nmt"}},
+      {"normalizer key",
+       [](json& f) { f["normalizer"] = {{"type", "Lowercase"}, {"locale", "tr"}}; },
+       {"Lowercase", "locale"}},
+      {"normalizer depth",
+       [](json& f) {
+         for (int i = 0; i < 12; ++i) {
+           f["normalizer"] = {{"type", "Sequence"}, {"normalizers", {f["normalizer"]}}};
+         }
+         f["normalizer"]["normalizers"].push_back({{"type", "NFC"}});
+       },
+       {"normalizer"}},
+      {"replace",
+       [](json& f) { f["normalizer"] = {{"type", "Replace"}, {"content", ""}, {"pattern", "x"}}; },
+       {"Replace", "pattern"}},
+      {"charsmap",
+       [](json& f) {
+         f["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AAA?"}};
+       },
+       {"precompiled_charsmap", "base64"}},
+      {"charsmap size",
+       [](json& f) {
+         f["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "/////w=="}};
+       },
+       {"precompiled_charsmap"}},
+      {"metaspace",
+       [](json& f) { f["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "ab"}}; },
+       {"replacement", "one character"}},
+      {"scheme",
+       [](json& f) {
+         f["pre_tokenizer"] = {
+             {"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}};
+       },
+       {"prepend_scheme", "last"}},
+      {"contradiction",
+       [](json& f) {
+         f["pre_tokenizer"] = {{"type", "Metaspace"},
+                               {"replacement", "_"},
+                               {"prepend_scheme", "always"},
+                               {"add_prefix_space", false}};
+       },
+       {"prepend_scheme", "never"}},
       {"decoder", [](json& f) { f["decoder"] = {{"type", "WordPiece"}}; }, {"decoder.type"}},
-      {"model", [](json& f) { f["model"]["type"] = "Unigram"; }, {"model.type", "Unigram"}},
+      {"decoder kind",
+       [](json& f) { f["decoder"] = {{"type", "CTC"}}; },
+       {"decoder.type", "WordPiece", "CTC"}},
+      {"late replace",
+       [](json& f) {
+         f["decoder"] = {{"type", "Sequence"},
+                         {"decoders", {{{"type", "Fuse"}}, {{"type", "ByteFallback"}}}}};
+       },
+       {"decoder", "ByteFallback before Fuse"}},
+      {"late strip",
+       [](json& f) {
+         f["decoder"] = {{"type", "Sequence"},
+                         {"decoders",
+                          {{{"type", "Fuse"}},
+                           {{"type", "Strip"}, {"content", " "}, {"start", 0}, {"stop", 1}}}}};
+       },
+       {"Strip", "at the start"}},
+      {"model", [](json& f) { f["model"]["type"] = "WordLevel"; }, {"model.type", "WordLevel"}},
+      {"no list", [](json& f) { f["model"]["type"] = "Unigram"; }, {"Unigram", "list"}},
+      {"list",
+       [](json& f) { f["model"]["vocab"] = json::array({json::array({"a", -1})}); },
+       {"BPE", "an object of ids"}},
+      {"list entry",
+       [](json& f) { f["model"]["vocab"] = json::array({json::array({"a", "b"})}); },
+       {"model.vocab entry 0", "[text, score]"}},
+      {"long list entry",
+       [](json& f) { f["model"]["vocab"] = json::array({json::array({"a", 1, 2})}); },
+       {"model.vocab entry"}},
+      {"merges of pieces", [](json& f) { f["model"]["type"] = "WordPiece"; }, {"model", "merges"}},
       {"model key", [](json& f) { f["model"]["magic"] = true; }, {"model", "magic"}},
       {"top key", [](json& f) { f["magic"] = true; }, {"tokenizer.json", "magic"}},
       {"dropout", [](json& f) { f["model"]["dropout"] = 0.1; }, {"dropout"}},

@@ -21,7 +21,7 @@ Strings split_all(const std::vector<SplitStage>& stages, const std::string& text
   const PreTokenizer pretokenizer(stages);
   Matcher matcher;
   SplitText result;
-  pretokenizer.split(text, matcher, result);
+  pretokenizer.split(text, /*at_start=*/true, matcher, result);
   Strings pieces;
   for (const auto& piece : result.pieces) {
     pieces.push_back(result.text.substr(piece.begin, piece.end - piece.begin));
@@ -171,7 +171,7 @@ TEST(TokenizerPattern, LongRunsTakeLinearTime) {
     for (const std::string unit : {"a", " ", "\n", "1", "!", "'", " \n", "\xFF", "\u00A0", "漢"}) {
       std::string text;
       while (text.size() < kBytes) text += unit;
-      pretokenizer.split(text, matcher, result);
+      pretokenizer.split(text, /*at_start=*/true, matcher, result);
       size_t total = 0;
       for (const auto& piece : result.pieces) total += piece.end - piece.begin;
       EXPECT_EQ(total, text.size()) << name << ' ' << unit;

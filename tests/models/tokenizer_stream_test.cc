@@ -5,8 +5,8 @@
 #include <string>
 
 #include "mainstem/tokenizer.h"
-#include "models/tokenizer/normalizer.h"
 #include "models/tokenizer/unicode.h"
+#include "models/tokenizer/unicode_forms.h"
 #include "models/tokenizer_files.h"
 
 namespace mainstem {

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Compares token ids with the tokenizers library (or llama.cpp) on generated texts.
+"""Compares token ids with the tokenizers library (or llama.cpp, or sentencepiece) on generated texts.
 
     python tests/parity/tokenizer_parity.py --tool BUILD/tests/tokenize_tool --tokenizer DIR/tokenizer.json
-    python tests/parity/tokenizer_parity.py --tool … --tokenizer MODEL.gguf     # against llama.cpp
+    python tests/parity/tokenizer_parity.py --tool … --tokenizer MODEL.gguf       # against llama.cpp
+    python tests/parity/tokenizer_parity.py --tool … --tokenizer tokenizer.model  # sentencepiece
     python tests/parity/tokenizer_parity.py --command BUILD/src/mainstem --count 50 …
 
 With --tool all texts go through one process (tests/models/tokenize_tool.cc); with --command each is one
-call of `mainstem tokenize MODEL -p TEXT --json`. --variants takes the structures of
+call of `mainstem tokenize MODEL -p TEXT --json`. --variants takes the structures and models of
 tests/golden/tokenizers instead of a file. Exit code 1 if any ids differ.
 
 Three kinds of differences are counted apart and do not fail, since the reference is at fault or
 knows another version of Unicode: code points that Python's unicodedata does not know (tokenizers
-has digits of Unicode 17, llama.cpp has tables of Unicode 15); texts whose NFC in tokenizers is
-not that of unicodedata (combining classes of an old version); and, for GGUF files, texts with
+has digits of Unicode 17, llama.cpp has tables of Unicode 15); texts whose normalization form in
+tokenizers is not that of unicodedata (combining classes of an old version), or which it knows as
+marks for StripAccents; and, for GGUF files, texts with
 bytes that the vocabulary lacks (llama.cpp does not merge what such a byte stood between).
 
-Needs tokenizers==0.23.3; for GGUF files llama-cpp-python==0.3.36.
+Needs tokenizers==0.23.3; for GGUF files llama-cpp-python==0.3.36, for models sentencepiece==0.2.3.
 """
 import argparse
 import json
@@ -33,6 +35,7 @@ FRAGMENTS = [
     "`", "|", "~", "_", "@", "#", "%", "&", "*", "<", ">", "\u00e9", "e\u0301", "\u0301", "\u00df", "\u0130", "\u01c5", "\u02b0", "\u03a9",
     "\u0431", "\u05d0", "\u0639", "\u0e2a", "\u0928\u0940", "\u4e2d", "\u6587\u5b57", "\u3042", "\ud55c", "\U00020000", "\U0001f600",
     "\U0001f468\u200d\U0001f469", "\U0001f3fd", "\ufe0f", "\u200d", "\u202e", "\u00ad", "\ufeff", "\ufffd", "\ue000", "\U0010ffff",
+    "\u2581", "##", "[MASK]", "[X]", "<unk>", "<0x41>", "n't", "a" * 101, "\u00c5", "A\u030a", "\uff21", "\u00bc", "\u2028",
     "\x00", "\x07", "\x1b[0m", "\x7f", "<|im_start|>", "<|im_end|>", "<s>", "</s>",
 ]
 
@@ -62,18 +65,36 @@ def reference(path: pathlib.Path):
         def encode(text):
             return model.tokenize(text.encode(), add_bos=True, special=True)
         return encode, lambda text: is_newer(text) or model.detokenize(encode(text)) != text.encode()
+    if path.suffix == ".model":
+        import sentencepiece
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        return processor.encode, lambda text: False
     import tokenizers
+    from tokenizers import normalizers
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    normalizer = tokenizer.normalizer
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    used = path.read_text()
+    forms = [name for name in ("NFC", "NFD", "NFKC", "NFKD")
+             if f'"{name}"' in used or (name == "NFD" and "BertNormalizer" in used)]
+
+    def is_other_form(text):
+        without = "".join(c for c in text if unicodedata.category(c)[0] != "M")
+        if '"StripAccents"' in used and normalizers.StripAccents().normalize_str(text) != without:
+            return True
+        return any(getattr(normalizers, form)().normalize_str(text) != unicodedata.normalize(form, text)
+                   for form in forms)
     return (lambda text: tokenizer.encode(text).ids,
-            lambda text: is_newer(text) or (normalizer is not None and normalizer.normalize_str(text)
-                                            != unicodedata.normalize("NFC", text)))
+            lambda text: is_newer(text) or is_other_form(text))
 
 
 def ours(arguments, path: pathlib.Path, texts: list) -> list:
     if arguments.tool:
-        # The references drop bytes without a token.
-        result = subprocess.run([arguments.tool, path, "--drop-missing-bytes"], text=True, check=True,
+        # The references drop bytes without a token; sentencepiece knows no special tokens in text.
+        flags = ["--drop-missing-bytes"]
+        if path.suffix == ".model":
+            flags += ["--no-special", "--special-is-text"]
+        result = subprocess.run([arguments.tool, path] + flags, text=True, check=True,
                                 input="".join(json.dumps(text) + "\n" for text in texts),
                                 stdout=subprocess.PIPE)
         return [json.loads(line).get("ids", line) for line in result.stdout.splitlines()]
@@ -107,6 +128,20 @@ def compare(arguments, path: pathlib.Path, name: str) -> int:
     return differences
 
 
+def all_variants(golden: pathlib.Path):
+    """Name and contents of every tokenizer.json that the generators make."""
+    import make_piece_tokenizers as pieces
+    import make_tokenizers as maker
+    base = json.loads((golden / "base.json").read_text())
+    for name, overrides in maker.variants(base).items():
+        without = maker.WITHOUT if name in ("unknown", "unknown_fused", "dropped") else []
+        yield name, maker.apply(base, overrides, without)
+    bases = {name: json.loads((golden / f"pieces/{name}.json").read_text())
+             for name in ("wordpiece", "bpe", "unigram")}
+    for name, (base_name, overrides) in pieces.variants(bases).items():
+        yield name, pieces.apply(bases[base_name], overrides)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -123,15 +158,15 @@ def main() -> None:
 
     differences = sum(compare(arguments, path, path.name) for path in arguments.tokenizer)
     if arguments.variants:
-        sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "generators"))
-        import make_tokenizers as maker
-        base = json.loads((pathlib.Path(maker.__file__).parents[1] / "golden/tokenizers/base.json").read_text())
-        for name, overrides in maker.variants(base).items():
-            without = maker.WITHOUT if name in ("unknown", "unknown_fused", "dropped") else []
+        golden = pathlib.Path(__file__).parents[1] / "golden/tokenizers"
+        sys.path.insert(0, str(golden.parents[1] / "generators"))
+        for name, file in all_variants(golden):
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder) / "tokenizer.json"
-                path.write_text(json.dumps(maker.apply(base, overrides, without)))
+                path.write_text(json.dumps(file))
                 differences += compare(arguments, path, name)
+        for path in sorted((golden / "pieces").glob("*.model")):
+            differences += compare(arguments, path, path.name)
     sys.exit(1 if differences else 0)
 
 

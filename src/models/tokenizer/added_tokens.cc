@@ -12,24 +12,9 @@ namespace {
 
 constexpr size_t kMaxContentBytes = 4096;
 
-/// The last code point of a text that is not empty.
-uint32_t last_code_point(std::string_view text, size_t& length) {
-  for (length = 1; length <= std::min<size_t>(4, text.size()); ++length) {
-    const DecodedCodePoint decoded = decode_utf8(text.substr(text.size() - length));
-    if (decoded.valid && decoded.length == length) return decoded.code_point;
-  }
-  length = 1;
-  return 0xFFFD;
-}
-
 bool is_word(uint32_t code_point) {
   static const CodePointSet kWord = CodePointSet::word();
   return kWord.contains(code_point);
-}
-
-bool is_space(uint32_t code_point) {
-  static const CodePointSet kSpace = CodePointSet::white_space();
-  return kSpace.contains(code_point);
 }
 
 bool ends_with_word(std::string_view text) {
@@ -39,24 +24,6 @@ bool ends_with_word(std::string_view text) {
 
 bool starts_with_word(std::string_view text) {
   return !text.empty() && is_word(decode_utf8(text).code_point);
-}
-
-size_t spaces_at_end(std::string_view text) {
-  size_t count = 0;
-  for (size_t length = 0; count < text.size(); count += length) {
-    if (!is_space(last_code_point(text.substr(0, text.size() - count), length))) break;
-  }
-  return count;
-}
-
-size_t spaces_at_start(std::string_view text) {
-  size_t count = 0;
-  while (count < text.size()) {
-    const DecodedCodePoint next = decode_utf8(text.substr(count));
-    if (!is_space(next.code_point)) break;
-    count += next.length;
-  }
-  return count;
 }
 
 }  // namespace
@@ -113,8 +80,8 @@ void AddedTokens::split(std::string_view text, bool parse_special,
       continue;
     }
     if (begin < done) continue;  // the token before took it along with the white space
-    if (token->strip_left) begin -= spaces_at_end(text.substr(done, begin - done));
-    if (token->strip_right) end += spaces_at_start(text.substr(end));
+    if (token->strip_left) begin -= white_space_at_end(text.substr(done, begin - done));
+    if (token->strip_right) end += white_space_at_start(text.substr(end));
     if (begin > done) segments.push_back({text.substr(done, begin - done)});
     segments.push_back({text.substr(begin, end - begin), token->id});
     done = end;

@@ -16,15 +16,10 @@ namespace {
 constexpr size_t kShortWord = 48;
 constexpr uint32_t kNoMerge = std::numeric_limits<uint32_t>::max();
 
-std::string hex_of(uint8_t byte) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-}
-
-int32_t token_of_merge(const Vocab& vocab, std::string_view text, size_t rank,
+int32_t token_of_merge(const Vocab& vocab, std::string_view text, bool by_bytes, size_t rank,
                        std::string& buffer) {
   buffer.clear();
-  if (!append_token_bytes(text, buffer)) buffer = text;
+  if (!by_bytes || !append_token_bytes(text, buffer)) buffer = text;
   const int32_t id = vocab.find(buffer);
   if (id < 0) {
     throw bad_input("merge " + std::to_string(rank), "two tokens that join to a third",
@@ -45,23 +40,25 @@ void MergeTable::insert(int32_t left, int32_t right, uint32_t rank, int32_t merg
   if (slots_[slot].pair == kFree || replace) slots_[slot] = {pair, rank, merged};
 }
 
-ByteLevelBpe::ByteLevelBpe(const TokenizerSpec& spec, const Vocab& vocab)
+MergeBpe::MergeBpe(const TokenizerSpec& spec, const Vocab& vocab)
     : vocab_(vocab),
       merges_(spec.merges.size()),
+      by_bytes_(spec.model == ModelKind::kByteBpe),
       fuse_missing_(spec.fuse_missing),
       ignore_merges_(spec.ignore_merges) {
   for (size_t byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
-    byte_ids_[byte] = vocab.find({&text, 1});
+    byte_ids_[byte] = vocab.find_own({&text, 1});
   }
-  if (spec.missing_byte_id) missing_byte_id_ = static_cast<int32_t>(*spec.missing_byte_id);
+  if (spec.byte_fallback) byte_tokens_ = ByteTokens(vocab);
+  if (spec.missing_id) missing_id_ = static_cast<int32_t>(*spec.missing_id);
 
   std::string left_bytes;
   std::string right_bytes;
   for (size_t rank = 0; rank < spec.merges.size(); ++rank) {
     const MergeSpec& merge = spec.merges[rank];
-    const int32_t left = token_of_merge(vocab, merge.left, rank, left_bytes);
-    const int32_t right = token_of_merge(vocab, merge.right, rank, right_bytes);
+    const int32_t left = token_of_merge(vocab, merge.left, by_bytes_, rank, left_bytes);
+    const int32_t right = token_of_merge(vocab, merge.right, by_bytes_, rank, right_bytes);
     left_bytes += right_bytes;
     const int32_t merged = vocab.find(left_bytes);
     if (merged < 0) {
@@ -74,39 +71,68 @@ ByteLevelBpe::ByteLevelBpe(const TokenizerSpec& spec, const Vocab& vocab)
   }
 }
 
-int ByteLevelBpe::missing_bytes() const {
-  return static_cast<int>(std::ranges::count(byte_ids_, -1));
+int MergeBpe::missing_bytes() const { return static_cast<int>(std::ranges::count(byte_ids_, -1)); }
+
+size_t MergeBpe::first_symbols(std::string_view word, MissingByte missing, int32_t* symbols) const {
+  return by_bytes_ ? first_bytes(word, missing, symbols) : first_characters(word, missing, symbols);
 }
 
-size_t ByteLevelBpe::first_symbols(std::string_view word, MissingByte missing,
-                                   int32_t* symbols) const {
+size_t MergeBpe::first_bytes(std::string_view word, MissingByte missing, int32_t* symbols) const {
   size_t count = 0;
   bool last_was_missing = false;
-  for (const char c : word) {
-    const auto byte = static_cast<uint8_t>(c);
-    const int32_t id = byte_ids_[byte];
+  for (size_t i = 0; i < word.size(); ++i) {
+    const int32_t id = byte_ids_[static_cast<uint8_t>(word[i])];
     if (id >= 0) {
       symbols[count++] = id;
       last_was_missing = false;
       continue;
     }
-    if (missing_byte_id_) {
-      if (!(fuse_missing_ && last_was_missing)) symbols[count++] = *missing_byte_id_;
+    if (missing_id_) {
+      if (!(fuse_missing_ && last_was_missing)) symbols[count++] = *missing_id_;
       last_was_missing = true;
     } else if (missing == MissingByte::kError) {
-      throw bad_input("text to encode", "bytes that the vocabulary has tokens for", hex_of(byte))
-          .in("the word " + quote(word, 40))
-          .hint(
-              "the model was trained without this byte; remove it, or ask for MissingByte::kDrop");
+      refuse_missing(word.substr(i, 1), word);
     }
   }
   return count;
 }
 
-void ByteLevelBpe::encode(std::string_view word, MissingByte missing,
-                          std::vector<int64_t>& ids) const {
+size_t MergeBpe::first_characters(std::string_view word, MissingByte missing,
+                                  int32_t* symbols) const {
+  size_t count = 0;
+  // An unknown token waits for the next that is known; byte tokens do not count as such. The order
+  // is that of tokenizers where only some bytes have tokens.
+  bool waiting = false;
+  const auto add_waiting = [&] {
+    if (waiting) symbols[count++] = *missing_id_;
+    waiting = false;
+  };
+  for (size_t at = 0; at < word.size();) {
+    const std::string_view character = word.substr(at, decode_utf8(word.substr(at)).length);
+    at += character.size();
+    const int32_t id = character.size() == 1 ? byte_ids_[static_cast<uint8_t>(character[0])]
+                                             : vocab_.find_own(character);
+    if (id >= 0) {
+      add_waiting();
+      symbols[count++] = id;
+    } else if (byte_tokens_.has_all(character)) {
+      for (const char byte : character) symbols[count++] = byte_tokens_[byte];
+    } else if (missing_id_) {
+      if (!fuse_missing_) add_waiting();
+      waiting = true;
+    } else if (missing == MissingByte::kError) {
+      refuse_missing(character, word);
+    }
+  }
+  add_waiting();
+  return count;
+}
+
+void MergeBpe::encode(std::string_view word, EncodeContext& context,
+                      std::vector<int64_t>& ids) const {
+  context.work += word.size();
   if (ignore_merges_) {
-    const int32_t whole = vocab_.find(word);
+    const int32_t whole = vocab_.find_own(word);
     if (whole >= 0 && vocab_.kind(whole) == TokenKind::kNormal) {
       ids.push_back(whole);
       return;
@@ -114,8 +140,8 @@ void ByteLevelBpe::encode(std::string_view word, MissingByte missing,
   }
   if (word.size() <= kShortWord) {
     std::array<int32_t, kShortWord> symbols;
-    const size_t count = first_symbols(word, missing, symbols.data());
-    merge_short(std::span(symbols).first(count), ids);
+    const size_t count = first_symbols(word, context.missing, symbols.data());
+    merge_short(std::span(symbols).first(count), context, ids);
     return;
   }
   if (word.size() > std::numeric_limits<int32_t>::max()) {
@@ -123,11 +149,12 @@ void ByteLevelBpe::encode(std::string_view word, MissingByte missing,
                       std::to_string(word.size()) + " bytes");
   }
   std::vector<int32_t> symbols(word.size());
-  symbols.resize(first_symbols(word, missing, symbols.data()));
-  merge_long(symbols, ids);
+  symbols.resize(first_symbols(word, context.missing, symbols.data()));
+  merge_long(symbols, context, ids);
 }
 
-void ByteLevelBpe::merge_short(std::span<int32_t> symbols, std::vector<int64_t>& ids) const {
+void MergeBpe::merge_short(std::span<int32_t> symbols, EncodeContext& context,
+                           std::vector<int64_t>& ids) const {
   // For each symbol the merge with its right neighbour.
   struct Next {
     uint32_t rank;
@@ -142,6 +169,7 @@ void ByteLevelBpe::merge_short(std::span<int32_t> symbols, std::vector<int64_t>&
   };
   for (size_t i = 0; i < count; ++i) next[i] = look_up(i);
   while (count > 1) {
+    context.work += count;
     size_t best = 0;
     for (size_t i = 1; i + 1 < count; ++i) {
       if (next[i].rank < next[best].rank) best = i;
@@ -159,7 +187,8 @@ void ByteLevelBpe::merge_short(std::span<int32_t> symbols, std::vector<int64_t>&
   ids.insert(ids.end(), symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-void ByteLevelBpe::merge_long(std::span<const int32_t> symbols, std::vector<int64_t>& ids) const {
+void MergeBpe::merge_long(std::span<const int32_t> symbols, EncodeContext& context,
+                          std::vector<int64_t>& ids) const {
   // A linked list of symbols and a heap of possible merges, as (rank, place of the left symbol).
   // An entry whose place has changed since is recognised when it comes up.
   struct Node {
@@ -193,6 +222,7 @@ void ByteLevelBpe::merge_long(std::span<const int32_t> symbols, std::vector<int6
     }
   };
   while (!heap.empty()) {
+    ++context.work;
     const uint64_t top = heap.front();
     std::ranges::pop_heap(heap, std::greater{});
     heap.pop_back();

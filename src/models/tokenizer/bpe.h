@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "models/tokenizer/byte_tokens.h"
 #include "models/tokenizer/model.h"
 #include "models/tokenizer/spec.h"
 #include "models/tokenizer/vocab.h"
@@ -45,26 +46,34 @@ class MergeTable {
   std::vector<Entry> slots_;
 };
 
-/// Byte-level byte-pair encoding: the pair of lowest rank merges first, the leftmost of equals,
-/// until no pair is left that merges (Sennrich et al. 2016, section 3.2; GPT-2's encoder.py).
-class ByteLevelBpe final : public Model {
+/// Byte-pair encoding of bytes or of characters: the pair of lowest rank merges first, the leftmost
+/// of equals, until no pair is left that merges (Sennrich et al. 2016, section 3.2; GPT-2's
+/// encoder.py; for characters models/bpe of tokenizers 0.23.3).
+class MergeBpe final : public Model {
  public:
   /// `vocab` outlives the model.
-  ByteLevelBpe(const TokenizerSpec& spec, const Vocab& vocab);
-  void encode(std::string_view word, MissingByte missing, std::vector<int64_t>& ids) const override;
+  MergeBpe(const TokenizerSpec& spec, const Vocab& vocab);
+  void encode(std::string_view word, EncodeContext& context,
+              std::vector<int64_t>& ids) const override;
 
   /// How many of the 256 bytes have no token.
   int missing_bytes() const;
 
  private:
   size_t first_symbols(std::string_view word, MissingByte missing, int32_t* symbols) const;
-  void merge_short(std::span<int32_t> symbols, std::vector<int64_t>& ids) const;
-  void merge_long(std::span<const int32_t> symbols, std::vector<int64_t>& ids) const;
+  size_t first_bytes(std::string_view word, MissingByte missing, int32_t* symbols) const;
+  size_t first_characters(std::string_view word, MissingByte missing, int32_t* symbols) const;
+  void merge_short(std::span<int32_t> symbols, EncodeContext& context,
+                   std::vector<int64_t>& ids) const;
+  void merge_long(std::span<const int32_t> symbols, EncodeContext& context,
+                  std::vector<int64_t>& ids) const;
 
   const Vocab& vocab_;
   MergeTable merges_;
-  std::array<int32_t, 256> byte_ids_;  // -1: none
-  std::optional<int32_t> missing_byte_id_;
+  bool by_bytes_;
+  std::array<int32_t, 256> byte_ids_;  // of single bytes, -1: none
+  ByteTokens byte_tokens_;
+  std::optional<int32_t> missing_id_;
   bool fuse_missing_;
   bool ignore_merges_;
 };

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "io/text.h"
 #include "mainstem/error.h"
+#include "models/tokenizer/unicode.h"
 
 // Typed look-up in configuration objects. `where` names the object in messages.
 
@@ -34,6 +37,32 @@ inline std::string need_text(const nlohmann::json& object, const char* key,
     throw bad_input(where + "." + key, "a string", value == nullptr ? "none" : value->type_name());
   }
   return value->get<std::string>();
+}
+
+inline std::string text_or(const nlohmann::json& object, const char* key, const char* fallback,
+                           const std::string& where) {
+  return member(object, key, where) == nullptr ? fallback : need_text(object, key, where);
+}
+
+inline int64_t int_or(const nlohmann::json& object, const char* key, int64_t fallback,
+                      const std::string& where) {
+  const nlohmann::json* value = member(object, key, where);
+  if (value == nullptr) return fallback;
+  const bool fits = value->is_number_integer() &&
+                    (!value->is_number_unsigned() ||
+                     value->get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()});
+  if (!fits) throw bad_input(where + "." + key, "an integer", quote(value->dump(), 40));
+  return value->get<int64_t>();
+}
+
+/// A text of one code point.
+inline std::string need_character(const nlohmann::json& object, const char* key,
+                                  const std::string& where) {
+  std::string text = need_text(object, key, where);
+  if (text.empty() || decode_utf8(text).length != text.size()) {
+    throw bad_input(where + "." + key, "one character", quote(text, 40));
+  }
+  return text;
 }
 
 inline const nlohmann::json& need_array(const nlohmann::json& object, const char* key,

@@ -1,5 +1,6 @@
+#include "models/tokenizer/bert_rules.h"
 #include "models/tokenizer/json_fields.h"
-#include "models/tokenizer/tokenizer_json.h"
+#include "models/tokenizer/json_sections.h"
 
 namespace mainstem::tokenizer {
 namespace {
@@ -22,12 +23,9 @@ SplitBehavior read_behavior(const json& object, const std::string& where) {
 
 class StageReader {
  public:
-  std::vector<SplitStage> read(const json& section) {
+  JsonStages read(const json& section) {
     read_section(section, 0);
-    if (!byte_level_) {
-      throw bad_input("pre_tokenizer", "a ByteLevel step (byte-level BPE)", "none");
-    }
-    return std::move(stages_);
+    return {std::move(stages_), byte_level_};
   }
 
  private:
@@ -50,15 +48,32 @@ class StageReader {
       add({.pattern = single ? "\\p{N}" : "\\p{N}+"});
     } else if (type == "Punctuation") {
       refuse_other_keys(section, {"type", "behavior"}, where);
-      add({.pattern = "[\\p{P}$+<=>^`|~]",
+      add({.pattern = bert_punctuation_pattern(),
            .behavior = member(section, "behavior", where) == nullptr
                            ? SplitBehavior::kIsolated
                            : read_behavior(section, where)});
     } else if (type == "ByteLevel") {
       read_byte_level(section, where);
+    } else if (type == "Metaspace") {
+      read_metaspace(section, where);
+    } else if (type == "BertPreTokenizer") {
+      refuse_other_keys(section, {"type"}, where);
+      add({.pattern = "\\s", .behavior = SplitBehavior::kRemoved});
+      add({.pattern = bert_punctuation_pattern()});
+    } else if (type == "Whitespace") {
+      refuse_other_keys(section, {"type"}, where);
+      // The words of Rust's regex crate, which have the joiners.
+      add({.pattern = R"([\w\x{200c}\x{200d}]+|[^\w\s\x{200c}\x{200d}]+)",
+           .behavior = SplitBehavior::kRemoved,
+           .invert = true});
+    } else if (type == "WhitespaceSplit") {
+      refuse_other_keys(section, {"type"}, where);
+      add({.pattern = "\\s", .behavior = SplitBehavior::kRemoved});
     } else {
       throw bad_input("pre_tokenizer.type",
-                      "one of Sequence, Split, Digits, Punctuation, ByteLevel", quote(type));
+                      "one of Sequence, Split, Digits, Punctuation, ByteLevel, Metaspace, "
+                      "BertPreTokenizer, Whitespace, WhitespaceSplit",
+                      quote(type));
     }
   }
 
@@ -85,10 +100,42 @@ class StageReader {
     if (byte_level_) throw bad_input("pre_tokenizer", "one ByteLevel step", "two");
     byte_level_ = true;
     if (bool_or(section, "add_prefix_space", true, where)) {
-      add({.kind = SplitStage::Kind::kPrefixSpace, .pattern = {}});
+      add({.kind = SplitStage::Kind::kPrefixSpace});
     }
     if (bool_or(section, "use_regex", true, where)) add({.pattern = std::string(kGpt2Pattern)});
-    add({.kind = SplitStage::Kind::kToBytes, .pattern = {}});
+    add({.kind = SplitStage::Kind::kToBytes});
+  }
+
+  void read_metaspace(const json& section, const std::string& where) {
+    refuse_other_keys(
+        section, {"type", "replacement", "str_rep", "add_prefix_space", "prepend_scheme", "split"},
+        where);
+    if (byte_level_) throw bad_input("pre_tokenizer", "Metaspace before ByteLevel", "after it");
+    const bool add_prefix = bool_or(section, "add_prefix_space", true, where);
+    SplitStage stage = {.kind = SplitStage::Kind::kMarkSpaces,
+                        .mark = need_character(section, "replacement", where)};
+    const json* scheme = member(section, "prepend_scheme", where);
+    if (scheme == nullptr) {
+      stage.prepend = add_prefix ? SplitStage::Prepend::kAlways : SplitStage::Prepend::kNever;
+    } else if (*scheme == "always") {
+      stage.prepend = SplitStage::Prepend::kAlways;
+    } else if (*scheme == "first") {
+      stage.prepend = SplitStage::Prepend::kFirst;
+    } else if (*scheme == "never") {
+      stage.prepend = SplitStage::Prepend::kNever;
+    } else {
+      throw bad_input(where + ".prepend_scheme", "always, first or never",
+                      quote(scheme->dump(), 40));
+    }
+    if (!add_prefix && stage.prepend != SplitStage::Prepend::kNever) {
+      throw bad_input(where + ".prepend_scheme", "never, as add_prefix_space is false",
+                      quote(scheme->dump(), 40));
+    }
+    const std::string pattern = escape_pattern(stage.mark);
+    add(std::move(stage));
+    if (bool_or(section, "split", true, where)) {
+      add({.pattern = pattern, .behavior = SplitBehavior::kMergedWithNext});
+    }
   }
 
   void add(SplitStage stage) { stages_.push_back(std::move(stage)); }
@@ -99,11 +146,12 @@ class StageReader {
 
 }  // namespace
 
-std::vector<SplitStage> read_stages(const json& section) {
-  std::vector<SplitStage> stages = StageReader().read(section);
+JsonStages read_stages(const json& section) {
+  JsonStages result = StageReader().read(section);
   // With nothing after it the change of alphabet has no effect.
-  if (stages.back().kind == SplitStage::Kind::kToBytes) stages.pop_back();
-  return stages;
+  std::vector<SplitStage>& stages = result.stages;
+  if (!stages.empty() && stages.back().kind == SplitStage::Kind::kToBytes) stages.pop_back();
+  return result;
 }
 
 }  // namespace mainstem::tokenizer

@@ -25,11 +25,12 @@ struct Known {
   Rule rule;
 };
 constexpr Known kKnown[] = {
-    {"gpt-2", Rule::kGpt2},       {"gpt2", Rule::kGpt2},        {"phi-2", Rule::kGpt2},
-    {"olmo", Rule::kGpt2},        {"llama-bpe", Rule::kLlama3}, {"llama3", Rule::kLlama3},
-    {"llama-v3", Rule::kLlama3},  {"dbrx", Rule::kLlama3},      {"qwen2", Rule::kQwen2},
-    {"stablelm2", Rule::kQwen2},  {"smollm", Rule::kDigits},    {"command-r", Rule::kDigits},
-    {"starcoder", Rule::kDigits}, {"refact", Rule::kDigits},    {"falcon", Rule::kFalcon},
+    {"gpt-2", Rule::kGpt2},       {"gpt2", Rule::kGpt2},       {"phi-2", Rule::kGpt2},
+    {"olmo", Rule::kGpt2},        {"mpt", Rule::kGpt2},        {"llama-bpe", Rule::kLlama3},
+    {"llama3", Rule::kLlama3},    {"llama-v3", Rule::kLlama3}, {"falcon3", Rule::kLlama3},
+    {"dbrx", Rule::kLlama3},      {"qwen2", Rule::kQwen2},     {"deepseek-r1-qwen", Rule::kQwen2},
+    {"stablelm2", Rule::kQwen2},  {"smollm", Rule::kDigits},   {"command-r", Rule::kDigits},
+    {"starcoder", Rule::kDigits}, {"refact", Rule::kDigits},   {"falcon", Rule::kFalcon},
 };
 
 SplitStage isolated(std::string_view pattern) {

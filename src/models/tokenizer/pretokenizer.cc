@@ -74,6 +74,7 @@ PreTokenizer::PreTokenizer(std::vector<SplitStage> stages) {
   for (const SplitStage& stage : stages) {
     parts.push_back(stage.kind == SplitStage::Kind::kSplit ? read_pattern(stage.pattern, pool)
                                                            : PatternParts{});
+    if (!stage.mark.empty()) pool.add(CodePointSet::single(decode_utf8(stage.mark).code_point));
   }
   kinds_ = std::make_unique<KindTable>(pool);
   for (size_t i = 0; i < stages.size(); ++i) {
@@ -85,10 +86,15 @@ PreTokenizer::PreTokenizer(std::vector<SplitStage> stages) {
   }
 }
 
-void PreTokenizer::split(std::string_view text, Matcher& matcher, SplitText& result) const {
+void PreTokenizer::split(std::string_view text, bool at_start, Matcher& matcher,
+                         SplitText& result) const {
   result.text.assign(text);
   result.pieces.clear();
   if (text.empty()) return;
+  if (stages_.empty()) {
+    result.pieces.push_back({0, text.size()});
+    return;
+  }
 
   State state{result, {}, true};
   state.kinds.reserve(text.size());
@@ -100,48 +106,50 @@ void PreTokenizer::split(std::string_view text, Matcher& matcher, SplitText& res
   state.units_are_bytes = state.kinds.size() == text.size();
   result.pieces.push_back({0, state.kinds.size()});
 
-  std::vector<Span> spans;
-  std::vector<Piece> next_pieces;
   for (const Compiled& compiled : stages_) {
     switch (compiled.stage.kind) {
       case SplitStage::Kind::kPrefixSpace:
         insert_spaces(state);
-        continue;
+        break;
       case SplitStage::Kind::kToBytes:
         use_bytes(state);
-        continue;
+        break;
+      case SplitStage::Kind::kMarkSpaces:
+        mark_spaces(compiled.stage, at_start, state);
+        break;
       case SplitStage::Kind::kSplit:
+        split_by(compiled, matcher, state);
         break;
     }
-    next_pieces.clear();
-    for (const Piece& piece : result.pieces) {
-      const auto subject =
-          std::string_view(state.kinds).substr(piece.begin, piece.end - piece.begin);
-      spans.clear();
-      size_t done = 0;
-      size_t from = 0;
-      size_t begin = 0;
-      size_t end = 0;
-      while (from < subject.size() && matcher.find(*compiled.pattern, subject, from, begin, end)) {
-        from = std::max(end, from + 1);
-        if (end == begin) {
-          from = std::max(from, begin + 1);
-          continue;
-        }
-        if (begin > done) {
-          spans.push_back({piece.begin + done, piece.begin + begin, compiled.stage.invert});
-        }
-        spans.push_back({piece.begin + begin, piece.begin + end, !compiled.stage.invert});
-        done = end;
-      }
-      if (done < subject.size()) {
-        spans.push_back({piece.begin + done, piece.end, compiled.stage.invert});
-      }
-      apply_behavior(compiled.stage.behavior, spans, next_pieces);
-    }
-    result.pieces.swap(next_pieces);
   }
   if (!state.units_are_bytes) use_bytes(state);
+}
+
+void PreTokenizer::split_by(const Compiled& compiled, Matcher& matcher, State& state) const {
+  const bool invert = compiled.stage.invert;
+  std::vector<Span> spans;
+  std::vector<Piece> next_pieces;
+  for (const Piece& piece : state.result.pieces) {
+    const auto subject = std::string_view(state.kinds).substr(piece.begin, piece.end - piece.begin);
+    spans.clear();
+    size_t done = 0;
+    size_t from = 0;
+    size_t begin = 0;
+    size_t end = 0;
+    while (from < subject.size() && matcher.find(*compiled.pattern, subject, from, begin, end)) {
+      from = std::max(end, from + 1);
+      if (end == begin) {
+        from = std::max(from, begin + 1);
+        continue;
+      }
+      if (begin > done) spans.push_back({piece.begin + done, piece.begin + begin, invert});
+      spans.push_back({piece.begin + begin, piece.begin + end, !invert});
+      done = end;
+    }
+    if (done < subject.size()) spans.push_back({piece.begin + done, piece.end, invert});
+    apply_behavior(compiled.stage.behavior, spans, next_pieces);
+  }
+  state.result.pieces.swap(next_pieces);
 }
 
 void PreTokenizer::insert_spaces(State& state) const {
@@ -170,6 +178,43 @@ void PreTokenizer::insert_spaces(State& state) const {
     kinds += std::string_view(state.kinds).substr(piece.begin, piece.end - piece.begin);
     piece = {begin, kinds.size()};
   }
+  state.result.text = std::move(text);
+  state.kinds = std::move(kinds);
+}
+
+void PreTokenizer::mark_spaces(const SplitStage& stage, bool at_start, State& state) const {
+  const std::string_view old = state.result.text;
+  const auto kind_of_mark = static_cast<char>((*kinds_)[decode_utf8(stage.mark).code_point]);
+  std::string text;
+  std::string kinds;
+  const auto add_mark = [&] {
+    text += stage.mark;
+    kinds += kind_of_mark;
+  };
+  size_t at_byte = 0;
+  size_t at_unit = 0;
+  const auto next_length = [&] { return decode_utf8(old.substr(at_byte)).length; };
+  for (Piece& piece : state.result.pieces) {
+    for (; at_unit < piece.begin; ++at_unit) at_byte += next_length();
+    const size_t begin = kinds.size();
+    const bool prepend =
+        stage.prepend == SplitStage::Prepend::kAlways ||
+        (stage.prepend == SplitStage::Prepend::kFirst && at_start && piece.begin == 0);
+    const std::string_view rest = old.substr(at_byte);
+    if (prepend && !rest.starts_with(' ') && !rest.starts_with(stage.mark)) add_mark();
+    for (; at_unit < piece.end; ++at_unit) {
+      const size_t length = next_length();
+      if (old[at_byte] == ' ') {
+        add_mark();
+      } else {
+        text += old.substr(at_byte, length);
+        kinds += state.kinds[at_unit];
+      }
+      at_byte += length;
+    }
+    piece = {begin, kinds.size()};
+  }
+  state.units_are_bytes = kinds.size() == text.size();
   state.result.text = std::move(text);
   state.kinds = std::move(kinds);
 }

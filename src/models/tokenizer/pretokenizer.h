@@ -21,11 +21,16 @@ struct SplitStage {
     kSplit,        ///< by `pattern`
     kPrefixSpace,  ///< a space before every piece that does not begin with one
     kToBytes,      ///< later stages see one character per byte, that of the byte-level alphabet
+    kMarkSpaces,   ///< every space becomes `mark`, and pieces begin with it as `prepend` says
   };
+  /// Which pieces get `mark` at their start, if they do not begin with it.
+  enum class Prepend { kNever, kFirst, kAlways };
   Kind kind = Kind::kSplit;
-  std::string pattern;
+  std::string pattern{};
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;  ///< what lies between the matches counts as matched
+  bool invert = false;                 ///< what lies between the matches counts as matched
+  std::string mark{};                  ///< one character
+  Prepend prepend = Prepend::kAlways;  ///< kFirst: only the piece where the whole text begins
 };
 
 /// The stages for a name in `tokenizer.ggml.pre`. Source: llm_tokenizer_bpe in llama.cpp's
@@ -52,8 +57,9 @@ struct SplitText {
 class PreTokenizer {
  public:
   explicit PreTokenizer(std::vector<SplitStage> stages);
-  /// `result` is overwritten; its memory is used again.
-  void split(std::string_view text, Matcher& matcher, SplitText& result) const;
+  /// `at_start`: the text begins where the whole text does. `result` is overwritten; its memory is
+  /// used again.
+  void split(std::string_view text, bool at_start, Matcher& matcher, SplitText& result) const;
 
  private:
   struct Compiled {
@@ -62,7 +68,9 @@ class PreTokenizer {
   };
   struct State;
 
+  void split_by(const Compiled& compiled, Matcher& matcher, State& state) const;
   void insert_spaces(State& state) const;
+  void mark_spaces(const SplitStage& stage, bool at_start, State& state) const;
   void use_bytes(State& state) const;
 
   std::unique_ptr<const KindTable> kinds_;

@@ -9,15 +9,20 @@ namespace mainstem {
 namespace {
 
 int32_t checked_id(const tokenizer::Pipeline& pipeline, int64_t id) {
-  if (id < 0 || id >= pipeline.vocab().size()) {
-    throw usage_error("token id", "0 to " + std::to_string(pipeline.vocab().size() - 1),
+  if (id < 0 || id >= pipeline.size()) {
+    throw usage_error("token id", "0 to " + std::to_string(pipeline.size() - 1),
                       std::to_string(id));
   }
   return static_cast<int32_t>(id);
 }
 
-bool is_shown(const tokenizer::Pipeline& pipeline, int64_t id, const DecodeOptions& options) {
-  return !options.skip_special || !pipeline.is_special(id);
+/// Appends what an id adds to the text, if it is shown at all.
+void append_shown(const tokenizer::Pipeline& pipeline, int64_t id, const DecodeOptions& options,
+                  tokenizer::JoinState& state, std::string& out) {
+  if (options.skip_special && pipeline.is_special(id)) return;
+  const tokenizer::Vocab& vocab = pipeline.vocab();
+  const auto token = static_cast<int32_t>(id);
+  tokenizer::append_token(pipeline.decoder(), vocab.text(token), vocab.bytes(token), state, out);
 }
 
 void append_escape(unsigned byte, std::string& out) {
@@ -40,9 +45,10 @@ std::vector<int64_t> Tokenizer::encode(std::string_view text, const EncodeOption
 
 std::string Tokenizer::decode(std::span<const int64_t> ids, const DecodeOptions& options) const {
   std::string bytes;
+  tokenizer::JoinState state;
   for (const int64_t id : ids) {
-    const int32_t token = checked_id(*pipeline_, id);
-    if (is_shown(*pipeline_, id, options)) bytes += pipeline_->vocab().bytes(token);
+    checked_id(*pipeline_, id);
+    append_shown(*pipeline_, id, options, state, bytes);
   }
   if (options.invalid_utf8 == InvalidUtf8::kKeep) return bytes;
   return tokenizer::replace_invalid_utf8(bytes);
@@ -94,7 +100,7 @@ std::optional<int64_t> Tokenizer::find(std::string_view bytes) const {
   return pipeline_->find(bytes);
 }
 
-int64_t Tokenizer::vocab_size() const { return pipeline_->vocab().size(); }
+int64_t Tokenizer::vocab_size() const { return pipeline_->size(); }
 std::optional<int64_t> Tokenizer::bos_id() const { return pipeline_->bos_id; }
 std::optional<int64_t> Tokenizer::eos_id() const { return pipeline_->eos_id; }
 std::optional<int64_t> Tokenizer::unknown_id() const { return pipeline_->unknown_id; }
@@ -108,9 +114,8 @@ StreamDecoder::StreamDecoder(Tokenizer tokenizer, const DecodeOptions& options)
     : tokenizer_(std::move(tokenizer)), options_(options) {}
 
 std::string StreamDecoder::push(int64_t id) {
-  const std::string_view bytes = tokenizer_.token_bytes(id);
-  if (options_.skip_special && tokenizer_.is_special(id)) return {};
-  held_ += bytes;
+  checked_id(*tokenizer_.pipeline_, id);
+  append_shown(*tokenizer_.pipeline_, id, options_, state_, held_);
   const size_t ready = held_.size() - tokenizer::incomplete_utf8_suffix(held_);
   std::string out = held_.substr(0, ready);
   held_.erase(0, ready);
@@ -119,6 +124,7 @@ std::string StreamDecoder::push(int64_t id) {
 }
 
 std::string StreamDecoder::finish() {
+  state_ = {};
   std::string out = std::exchange(held_, {});
   if (options_.invalid_utf8 == InvalidUtf8::kKeep) return out;
   return tokenizer::replace_invalid_utf8(out);

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "models/tokenizer/spec.h"
-
 namespace mainstem::tokenizer {
 
 /// tokenizer.json, with its two long lists taken out of the tree: they hold most of the file's
@@ -38,9 +36,5 @@ struct TokenizerJson {
 
 /// Merges may be written "a b" or ["a", "b"]. Duplicate keys are an Error.
 TokenizerJson read_tokenizer_json(std::string_view text);
-
-/// The section `pre_tokenizer` as stages. Only the structure counts: Sequence, Split, Digits,
-/// Punctuation, ByteLevel; any other type is an Error that names it. ByteLevel must be there.
-std::vector<SplitStage> read_stages(const nlohmann::json& section);
 
 }  // namespace mainstem::tokenizer

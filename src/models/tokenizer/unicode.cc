@@ -110,6 +110,35 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
+uint32_t last_code_point(std::string_view text, size_t& length) {
+  for (length = 1; length <= std::min<size_t>(4, text.size()); ++length) {
+    const DecodedCodePoint decoded = decode_utf8(text.substr(text.size() - length));
+    if (decoded.valid && decoded.length == length) return decoded.code_point;
+  }
+  length = 1;
+  return 0xFFFD;
+}
+
+size_t white_space_at_start(std::string_view text) {
+  static const CodePointSet kSpace = CodePointSet::white_space();
+  size_t count = 0;
+  while (count < text.size()) {
+    const DecodedCodePoint next = decode_utf8(text.substr(count));
+    if (!kSpace.contains(next.code_point)) break;
+    count += next.length;
+  }
+  return count;
+}
+
+size_t white_space_at_end(std::string_view text) {
+  static const CodePointSet kSpace = CodePointSet::white_space();
+  size_t count = 0;
+  for (size_t length = 0; count < text.size(); count += length) {
+    if (!kSpace.contains(last_code_point(text.substr(0, text.size() - count), length))) break;
+  }
+  return count;
+}
+
 CodePointSet CodePointSet::single(uint32_t code_point) { return range(code_point, code_point); }
 
 CodePointSet CodePointSet::range(uint32_t first, uint32_t last) {

@@ -29,6 +29,13 @@ size_t incomplete_utf8_suffix(std::string_view text);
 /// Each maximal broken sequence becomes one U+FFFD (Unicode 16, section 3.9, table 3-8).
 std::string replace_invalid_utf8(std::string_view text);
 
+/// The last code point of a text that is not empty, and how many bytes it takes.
+uint32_t last_code_point(std::string_view text, size_t& length);
+
+/// How many bytes of white space (the property White_Space) stand at an end of the text.
+size_t white_space_at_start(std::string_view text);
+size_t white_space_at_end(std::string_view text);
+
 /// Half-open.
 struct CodePointRange {
   uint32_t begin, end;

@@ -1,10 +1,12 @@
 #include "models/tokenizer/vocab.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 
 #include "io/text.h"
 #include "mainstem/error.h"
+#include "models/tokenizer/decoder.h"
 
 namespace mainstem::tokenizer {
 namespace {
@@ -45,41 +47,58 @@ Vocab::Vocab(const TokenizerSpec& spec) {
   if (total_bytes > std::numeric_limits<uint32_t>::max()) {
     throw bad_input("vocabulary", "less than 4 GB of text", std::to_string(total_bytes) + " bytes");
   }
-  arena_.reserve(total_bytes);
-  ends_.reserve(tokens.size() + 1);
+  texts_.arena.reserve(total_bytes);
+  texts_.ends.reserve(tokens.size() + 1);
   kinds_.reserve(tokens.size());
-  ends_.push_back(0);
-  std::vector<bool> translated(tokens.size());
+  const bool byte_level = spec.model == ModelKind::kByteBpe;
+  std::vector<bool> first(tokens.size());  // counts before others of the same text
   for (size_t i = 0; i < tokens.size(); ++i) {
     const TokenSpec& token = tokens[i];
-    translated[i] = token.kind == TokenKind::kNormal && append_token_bytes(token.text, arena_);
-    if (!translated[i] && token.kind != TokenKind::kAbsent) arena_ += token.text;
-    ends_.push_back(static_cast<uint32_t>(arena_.size()));
+    first[i] = token.kind == TokenKind::kNormal &&
+               (!byte_level || append_token_bytes(token.text, texts_.arena));
+    const bool as_it_is = !first[i] || !byte_level;
+    if (as_it_is && token.kind != TokenKind::kAbsent) texts_.arena += token.text;
+    texts_.ends.push_back(static_cast<uint32_t>(texts_.arena.size()));
     kinds_.push_back(token.kind);
+    own_.push_back(token.in_model);
+    longest_ = std::max(longest_, text(static_cast<int32_t>(i)).size());
   }
 
   slots_.assign(std::bit_ceil(tokens.size() * 2), -1);
   for (int32_t id = 0; id < size(); ++id) {
-    if (!translated[static_cast<size_t>(id)] || bytes(id).empty()) continue;
-    int32_t& slot = slots_[slot_of(bytes(id))];
+    if (!first[static_cast<size_t>(id)] || text(id).empty()) continue;
+    int32_t& slot = slots_[slot_of(text(id))];
     if (slot >= 0 && !spec.allow_duplicate_texts) {
       throw bad_input(
           "vocabulary", "one id for each text",
-          std::to_string(slot) + " and " + std::to_string(id) + " for " + quote(bytes(id)));
+          std::to_string(slot) + " and " + std::to_string(id) + " for " + quote(text(id)));
     }
     slot = id;
   }
   for (int32_t id = 0; id < size(); ++id) {
-    if (translated[static_cast<size_t>(id)] || bytes(id).empty()) continue;
-    int32_t& slot = slots_[slot_of(bytes(id))];
+    if (first[static_cast<size_t>(id)] || text(id).empty()) continue;
+    int32_t& slot = slots_[slot_of(text(id))];
     if (slot < 0) slot = id;
+  }
+  if (!spec.decoder.steps.empty()) translate(spec);
+}
+
+void Vocab::translate(const TokenizerSpec& spec) {
+  translated_ = true;
+  decoded_.arena.reserve(texts_.arena.size());
+  for (int32_t id = 0; id < size(); ++id) {
+    decoded_.arena += translate_token(text(id), spec.decoder.steps);
+    if (decoded_.arena.size() > std::numeric_limits<uint32_t>::max()) {
+      throw bad_input("decoder", "less than 4 GB of text", "more");
+    }
+    decoded_.ends.push_back(static_cast<uint32_t>(decoded_.arena.size()));
   }
 }
 
 size_t Vocab::slot_of(std::string_view text) const {
   const size_t mask = slots_.size() - 1;
   size_t slot = std::hash<std::string_view>{}(text)&mask;
-  while (slots_[slot] >= 0 && bytes(slots_[slot]) != text) slot = (slot + 1) & mask;
+  while (slots_[slot] >= 0 && this->text(slots_[slot]) != text) slot = (slot + 1) & mask;
   return slot;
 }
 
