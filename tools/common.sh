@@ -177,7 +177,7 @@ fetch_models() {
 
 # Versions that the golden data and the comparisons were made with.
 VENV="$CACHE/venv"
-PARITY_WHEELS=(transformers==5.24.0 tokenizers==0.23.3 sentencepiece==0.2.3 gguf==0.19.0
+PARITY_WHEELS=(transformers==5.24.0 jinja2==3.1.6 tokenizers==0.23.3 sentencepiece==0.2.3 gguf==0.19.0
   safetensors==0.8.0 numpy)
 
 make_venv() {

@@ -3,6 +3,7 @@
 /// Everything a program needs: load a model, run it, see its steps, check it.
 
 #include "mainstem/block.h"
+#include "mainstem/chat.h"
 #include "mainstem/check.h"
 #include "mainstem/decoder_block.h"
 #include "mainstem/draw.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "mainstem/chat.h"
 #include "mainstem/session.h"
 #include "mainstem/tokenizer.h"
 
@@ -50,6 +51,10 @@ class Model {
   bool has_tokenizer() const;
   /// A usage Error where the files hold none ("use --tokens").
   const Tokenizer& tokenizer() const;
+  /// Does the model have a template for conversations (of this name)?
+  bool has_chat_template(std::string_view name = "default") const;
+  /// A usage Error where the files hold none.
+  ChatTemplate chat_template(std::string_view name = "default") const;
   /// Every id that ends an answer; empty where the files name none.
   const std::vector<int64_t>& end_ids() const;
   /// Weights of the file that the program does not need, known to be harmless.

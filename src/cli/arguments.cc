@@ -63,6 +63,12 @@ void add_prompt(Command& command, PromptOptions& options, PromptSources sources)
   }
 }
 
+void add_chat(Command& command, PromptOptions& options) {
+  command.flag("--chat", options.chat,
+               "The text is a user's turn: the model's chat\ntemplate is put around it");
+  command.text("--system", options.system, "TEXT", "A system's turn before it (needs --chat)");
+}
+
 void check_prompt(const PromptOptions& options) {
   const bool text = options.command->given("-p");
   const bool other = options.command->given(options.has_file ? "--file" : "--tokens");
@@ -72,14 +78,34 @@ void check_prompt(const PromptOptions& options) {
                       text ? "both" : "neither");
   }
   if (!options.needs_tokenizer()) parse_ids(options.tokens, "--tokens");
+  if (options.chat && !options.needs_tokenizer()) throw usage_error("--chat", "text", "ids");
+  if (!options.system.empty() && !options.chat) {
+    throw usage_error("--system", "--chat with it", "none");
+  }
+}
+
+std::vector<int64_t> encode_prompt(const PromptOptions& options, const Tokenizer& tokenizer,
+                                   const std::string& path) {
+  const std::string text = options.from_file() ? read_text_file(options.file) : options.text;
+  if (!options.chat) return tokenizer.encode(text);
+  if (ChatTemplate::names(path).empty()) {
+    throw usage_error("--chat", "a chat template in the model's files", "none")
+        .in(path)
+        .hint("without --chat the model goes on with the text as it is");
+  }
+  std::vector<ChatMessage> messages;
+  if (!options.system.empty()) messages.push_back({"system", options.system});
+  messages.push_back({"user", text});
+  const std::string rendered =
+      ChatTemplate::load(path).render(messages, {.add_generation_prompt = true});
+  return tokenizer.encode(rendered, {.add_special = false});
 }
 
 std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model) {
   const bool from_text = options.needs_tokenizer();
   std::vector<int64_t> ids;
   if (from_text) {
-    ids =
-        model.tokenizer().encode(options.from_file() ? read_text_file(options.file) : options.text);
+    ids = encode_prompt(options, model.tokenizer(), model.path().string());
   } else {
     ids = parse_ids(options.tokens, "--tokens");
   }

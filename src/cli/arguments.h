@@ -53,11 +53,19 @@ struct PromptOptions {
   /// False where ids are given: the tokenizer's files are then not needed.
   bool needs_tokenizer() const { return has_file || !command->given("--tokens"); }
   bool has_file = false;  ///< takes --file, else --tokens
+  bool chat = false;      ///< the text is a user's turn, put into the model's template
+  std::string system;     ///< the system's turn before it; empty: none
 };
 enum class PromptSources { kTextOrTokens, kTextOrFile };
 void add_prompt(Command& command, PromptOptions& options, PromptSources sources);
+/// --chat and --system.
+void add_chat(Command& command, PromptOptions& options);
 /// Usage errors: none or several given, not a list of integers ("@FILE" reads one).
 void check_prompt(const PromptOptions& options);
+/// The ids of the text. With --chat it is rendered first, and no tokens are added: a template
+/// holds its own. A usage Error where the model at `path` has no template.
+std::vector<int64_t> encode_prompt(const PromptOptions& options, const Tokenizer& tokenizer,
+                                   const std::string& path);
 /// The ids. Usage errors: outside the vocabulary, none at all, more than the model's context.
 std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model);
 

@@ -206,6 +206,7 @@ void add_run(CommandLine& line) {
   auto options = std::make_shared<Options>();
   add_model(command, options->model);
   add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
+  add_chat(command, options->prompt);
   command.number("-n,--count", options->count, {0, kMostTokens},
                  "Most tokens to generate (default: 128)");
   SamplingOptions& sampling = options->sampling;

@@ -28,8 +28,7 @@ int tokenize(const Options& options) {
   check_prompt(options.prompt);
   expect_model_path(options.model.path);
   const Tokenizer tokenizer = Tokenizer::load(options.model.path);
-  const std::vector<int64_t> ids = tokenizer.encode(
-      options.prompt.from_file() ? read_text_file(options.prompt.file) : options.prompt.text);
+  const std::vector<int64_t> ids = encode_prompt(options.prompt, tokenizer, options.model.path);
   if (options.common.json) {
     JsonWriter json;
     json.begin_object(JsonWriter::kLines).field("ids", ids).key("pieces").begin_array();
@@ -56,6 +55,7 @@ void add_tokenize(CommandLine& line) {
   auto options = std::make_shared<Options>();
   add_model(command, options->model);
   add_prompt(command, options->prompt, PromptSources::kTextOrFile);
+  add_chat(command, options->prompt);
   add_common(command, options->common, "f32");
   command.action([options] { return tokenize(*options); });
 }

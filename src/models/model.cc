@@ -77,6 +77,15 @@ const Tokenizer& Model::tokenizer() const {
   return *impl_->tokenizer;
 }
 
+bool Model::has_chat_template(std::string_view name) const {
+  const std::vector<std::string> names = ChatTemplate::names(path());
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+ChatTemplate Model::chat_template(std::string_view name) const {
+  return ChatTemplate::load(path(), name);
+}
+
 const std::vector<int64_t>& Model::end_ids() const {
   std::call_once(impl_->end_ids_once, [&] {
     std::set<int64_t> ids(impl_->files.end_ids.begin(), impl_->files.end_ids.end());

@@ -84,6 +84,31 @@ TEST(Folder, TextNeedsATokenizerIdsDoNot) {
   EXPECT_EQ(text.out, joined(made.at("ids").get<std::vector<int64_t>>()) + "\n");
 }
 
+TEST(Folder, ChatNeedsATemplateThatTakesTheConversation) {
+  const TinyFolder model;
+  EXPECT_TRUE(fails(run({"run", model.path(), "--chat", "--tokens", "1"}), 2, "--chat"));
+  EXPECT_TRUE(fails(run({"run", model.path(), "-p", "x", "--system", "s"}), 2, "--chat"));
+  std::filesystem::copy_file(test_file("golden/tokenizers/base.json"),
+                             model.path() + "tokenizer.json");
+  EXPECT_TRUE(fails(run({"run", model.path(), "--chat", "-p", "hi"}), 2, "chat template"));
+
+  std::ofstream(model.path() + "tokenizer_config.json") << R"({"bos_token": "<s>"})";
+  std::ofstream(model.path() + "chat_template.jinja")
+      << "{% if messages[0].role != 'user' %}{{ raise_exception('No system turn here') }}{% endif "
+         "%}"
+         "{{ bos_token }}<|im_start|>{{ messages[0].content }}<|im_end|>";
+  const nlohmann::json ids = run_json({"tokenize", model.path(), "--chat", "-p", "hi"}).at("ids");
+  const nlohmann::json same =
+      run_json({"tokenize", model.path(), "-p", "<s><|im_start|>hi<|im_end|>"}).at("ids");
+  EXPECT_EQ(ids, same);
+  EXPECT_EQ(ids[0], 0);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 0), 1) << "one begin token, the template's";
+  EXPECT_TRUE(fails(run({"tokenize", model.path(), "--chat", "--system", "s", "-p", "hi"}), 2,
+                    "No system turn here"));
+  std::ofstream(model.path() + "chat_template.jinja") << "{{ 1";
+  EXPECT_TRUE(fails(run({"tokenize", model.path(), "--chat", "-p", "hi"}), 3, "line 1"));
+}
+
 TEST(Folder, TheContextEndsAnAnswer) {
   const TinyFolder model;
   const nlohmann::json made = run_json({"run", model.path(), "--tokens", "1,2,3", "-n", "100"});

@@ -78,6 +78,26 @@ TEST(SmolLm2, AnEndTokenStopsAndIsNotPrinted) {
   EXPECT_NE(text.err.find("tok/s"), std::string::npos);
 }
 
+TEST(SmolLm2, ChatPutsTheTemplateAroundTheText) {
+  MAINSTEM_NEEDS_SMOLLM2();
+  const nlohmann::json& chat = golden().at("prompts").at("chat");
+  const std::string question = "What is the capital of France? Answer in one sentence.";
+  const nlohmann::json got =
+      run_json({"run", smollm2(), "--chat", "-p", question, "--compute", "f32"});
+  EXPECT_EQ(got.at("prompt_ids"), chat.at("ids"));
+  EXPECT_EQ(got.at("text"), "The capital of France is Paris.");
+  EXPECT_EQ(got.at("stop"), "eos");
+  EXPECT_EQ(run_json({"tokenize", smollm2(), "--chat", "-p", question}).at("ids"), chat.at("ids"));
+  // A system's turn takes the place of the template's own.
+  const nlohmann::json system =
+      run_json({"tokenize", smollm2(), "--chat", "--system", "Be brief.", "-p", "Hi"});
+  EXPECT_EQ(system.at("ids"),
+            run_json({"tokenize", smollm2(), "-p",
+                      "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+                      "<|im_start|>assistant\n"})
+                .at("ids"));
+}
+
 TEST(SmolLm2, SeedsMakeSamplingRepeatable) {
   MAINSTEM_NEEDS_SMOLLM2();
   const auto sample = [](const char* seed) {
