@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,10 +44,17 @@ struct CheckResult {
   std::string detail;  ///< what was measured; for a failure the first step that is wrong
 };
 
+struct CheckOptions {
+  int threads = 0;  ///< 0: all that this process may use
+  /// Called again and again with the work done so far and all of it (units of no meaning; a part
+  /// that turns out not to apply is jumped over). May throw to stop.
+  std::function<void(int64_t done, int64_t total)> progress = {};
+};
+
 /// Checks a program against what its spec promises: shape, causal, zero_input, batch, decode,
 /// residual, norm_weights, norms, mlp, attention, rotary, finite_weights. Runs small inputs only.
 /// The spec is program.spec; the program may have been edited.
 std::vector<CheckResult> check(const Program& program, const WeightSources& weights,
-                               int threads = 0);
+                               const CheckOptions& options = {});
 
 }  // namespace mainstem

@@ -7,6 +7,7 @@
 #include "cli/console.h"
 #include "cli/interrupt.h"
 #include "cli/json_writer.h"
+#include "cli/progress.h"
 #include "cli/table.h"
 #include "mainstem/check.h"
 #include "mainstem/error.h"
@@ -47,6 +48,17 @@ CheckResult file_check(const Model& model) {
                       fmt::join(ignored, ", "))};
 }
 
+std::vector<CheckResult> checked(const Program& program, const WeightSources& weights,
+                                 int threads) {
+  watch_interrupt();
+  constexpr int64_t kPercent = 100;
+  Progress bar("check", kPercent);
+  return check(program, weights, {.threads = threads, .progress = [&](int64_t done, int64_t total) {
+                                    check_interrupt();
+                                    bar.update(done * kPercent / total);
+                                  }});
+}
+
 std::string styled_status(CheckStatus status) {
   switch (status) {
     case CheckStatus::kOk:
@@ -64,11 +76,11 @@ int check_model(const Options& options) {
   if (options.model.path.empty()) throw usage_error("check", "MODEL", "none");
   std::optional<Mistake> mistake;
   if (!options.mistake.empty()) mistake = parse_mistake(options.mistake);
-  exit_on_interrupt();
+  exit_on_interrupt();  // nothing of the loading needs an end of its own
   const Model model = load_model(options.model, false);
   std::vector<CheckResult> results{file_check(model)};
   const Program program = mistake ? make_mistake(model.program(), *mistake) : model.program();
-  for (CheckResult& result : check(program, model.weights(), options.common.thread_count())) {
+  for (CheckResult& result : checked(program, model.weights(), options.common.thread_count())) {
     results.push_back(std::move(result));
   }
   const bool failed = std::any_of(results.begin(), results.end(), [](const CheckResult& result) {

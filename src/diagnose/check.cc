@@ -3,29 +3,60 @@
 #include "mainstem/check.h"
 
 #include <algorithm>
+#include <array>
 
 #include "diagnose/checker.h"
 #include "mainstem/rng.h"
 
 namespace mainstem {
 
-Checker::Checker(const Program& program, const WeightSources& weights, int threads)
+namespace {
+
+// What the stages take. A pass in double runs in plain loops, and every site of it is counted.
+constexpr int64_t kPass = 10000, kDoublePass = 10 * kPass;
+
+}  // namespace
+
+struct Checker::Stages {
+  struct Stage {
+    void (Checker::*check)();
+    int64_t work;
+  };
+  static constexpr std::array kAll = {Stage{&Checker::check_weights, kPass},
+                                      Stage{&Checker::check_shape, kPass},
+                                      Stage{&Checker::check_causal, 4 * 9 * kPass},
+                                      Stage{&Checker::check_zero_input, kPass},
+                                      Stage{&Checker::check_batch, 3 * kPass},
+                                      Stage{&Checker::check_decode, 5 * kDoublePass},
+                                      Stage{&Checker::check_residual, kPass},
+                                      Stage{&Checker::check_norm_weights, 2 * kDoublePass},
+                                      Stage{&Checker::compare_with_spec, 2 * kDoublePass}};
+  static constexpr int64_t work() {
+    int64_t sum = 0;
+    for (const Stage& stage : kAll) sum += stage.work;
+    return sum;
+  }
+};
+
+Checker::Checker(const Program& program, const WeightSources& weights, const CheckOptions& options)
     : program_(program),
       weights_(weights),
-      threads_(threads),
+      threads_(options.threads),
+      meter_(options.progress, Stages::work()),
       bound_(std::make_shared<BoundProgram>(program, weights)) {}
 
 std::vector<CheckResult> Checker::run() {
-  check_weights();
-  check_shape();
-  check_causal();
-  check_zero_input();
-  check_batch();
-  check_decode();
-  check_residual();
-  check_norm_weights();
-  compare_with_spec();
+  for (const Stages::Stage& stage : Stages::kAll) {
+    meter_.begin_stage(stage.work);
+    (this->*stage.check)();
+  }
+  meter_.finish();
   return std::move(results_);
+}
+
+std::function<void()> Checker::count_sites(size_t sites) {
+  const int64_t each = kDoublePass / static_cast<int64_t>(std::max<size_t>(sites, 1));
+  return [this, each] { meter_.advance(each); };
 }
 
 SequenceInput Checker::make_input(int64_t tokens, uint64_t seed) const {
@@ -76,14 +107,15 @@ SequenceInput Checker::one_token(const SequenceInput& input, int64_t t) const {
   return step;
 }
 
-std::vector<double> Checker::output_rows(const SequenceInput& input) const {
+std::vector<double> Checker::output_rows(const SequenceInput& input) {
+  meter_.advance(kPass);
   Session session(bound_, {.compute = Compute::kF32, .threads = threads_});
   SequenceInput own = input;
   own.sequence = session.add_sequence();
   return session.forward_all({&own, 1});
 }
 
-std::vector<double> Checker::decode_rows(const SequenceInput& input) const {
+std::vector<double> Checker::decode_rows(const SequenceInput& input) {
   Session session(bound_, {.compute = Compute::kF32, .threads = threads_});
   const int64_t sequence = session.add_sequence();
   std::vector<double> rows;
@@ -93,6 +125,7 @@ std::vector<double> Checker::decode_rows(const SequenceInput& input) const {
   for (int64_t t = 0; t < tokens; ++t) {
     SequenceInput step = one_token(input, t);
     step.sequence = sequence;
+    meter_.advance(kPass);
     const std::vector<double> row = session.forward_all({&step, 1});
     rows.insert(rows.end(), row.begin(), row.end());
   }
@@ -119,8 +152,9 @@ std::string_view name(CheckStatus status) {
   return "?";
 }
 
-std::vector<CheckResult> check(const Program& program, const WeightSources& weights, int threads) {
-  return Checker(program, weights, threads).run();
+std::vector<CheckResult> check(const Program& program, const WeightSources& weights,
+                               const CheckOptions& options) {
+  return Checker(program, weights, options).run();
 }
 
 }  // namespace mainstem

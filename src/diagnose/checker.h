@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "diagnose/work_meter.h"
 #include "mainstem/check.h"
 
 namespace mainstem {
@@ -13,10 +15,11 @@ namespace mainstem {
 /// Runs the checks of check.h on one program, one function each.
 class Checker {
  public:
-  Checker(const Program& program, const WeightSources& weights, int threads);
+  Checker(const Program& program, const WeightSources& weights, const CheckOptions& options);
   std::vector<CheckResult> run();
 
  private:
+  struct Stages;  // the checks in their order
   // checker_behaviour.cc: what the program does
   void check_weights();
   void check_shape();
@@ -41,8 +44,10 @@ class Checker {
   SequenceInput one_token(const SequenceInput& input, int64_t t) const;
   void corrupt(SequenceInput& input, int64_t position) const;
   /// Output rows [T, width] of one pass, and of T passes of one token, in float32.
-  std::vector<double> output_rows(const SequenceInput& input) const;
-  std::vector<double> decode_rows(const SequenceInput& input) const;
+  std::vector<double> output_rows(const SequenceInput& input);
+  std::vector<double> decode_rows(const SequenceInput& input);
+  /// To be called for each of the `sites` that a pass in double delivers.
+  std::function<void()> count_sites(size_t sites);
 
   void report(const char* id, bool good, std::string detail);
   void skip(const char* id, std::string why);
@@ -50,6 +55,7 @@ class Checker {
   const Program& program_;
   const WeightSources& weights_;
   const int threads_;
+  WorkMeter meter_;
   std::shared_ptr<const BoundProgram> bound_;
   std::vector<CheckResult> results_;
 };

@@ -34,6 +34,7 @@ void Checker::check_weights() {
   std::string unread;
   std::string not_finite;
   for (const auto& [name, source] : weights_) {
+    meter_.advance(1);
     if (!program_.find_weight(name)) unread += (unread.empty() ? "" : ", ") + name;
     if (not_finite.empty()) not_finite = first_bad_weight(name, source.tensor);
   }
@@ -165,8 +166,9 @@ void Checker::check_decode() {
   }
   std::map<std::string, std::vector<double>> whole;
   std::map<std::string, std::vector<double>> stepped;
-  const auto collect = [](auto& into) {
-    return [&into](const TraceEvent& event) {
+  const auto collect = [count = count_sites(sites.size())](auto& into) {
+    return [&into, count](const TraceEvent& event) {
+      count();
       const auto values = to_f64(event.value);
       auto& target = into[to_string(event.site)];
       target.insert(target.end(), values.begin(), values.end());

@@ -48,11 +48,13 @@ void Checker::check_norm_weights() {
   }
   if (norms.empty()) return skip("norm_weights", "no norm has weights");
   const SequenceInput input = make_input(std::min<int64_t>(length(), 2), 8);
-  const SiteValues before = site_values(bound_, {&input, 1}, threads_);
+  const SiteValues before =
+      site_values(bound_, {&input, 1}, threads_, count_sites(program_.sites.size()));
   const auto changed = std::make_shared<BoundProgram>(program_, moved);
   std::string silent;
   std::map<ValueId, double> answer;
-  for (const LocalError& error : local_errors(changed, {&input, 1}, before, threads_)) {
+  for (const LocalError& error :
+       local_errors(changed, {&input, 1}, before, threads_, count_sites(program_.sites.size()))) {
     answer[*program_.find_value(error.site)] = error.relative;
   }
   for (const std::string& weight : norms) {
@@ -144,7 +146,8 @@ const char* Checker::group_of(const SiteId& id) const {
 
 void Checker::compare_with_spec() {
   const SequenceInput input = make_input(std::min<int64_t>(length(), 6), 9);
-  const SiteValues values = site_values(bound_, {&input, 1}, threads_);
+  const SiteValues values =
+      site_values(bound_, {&input, 1}, threads_, count_sites(program_.sites.size()));
   const auto right = std::make_shared<BoundProgram>(rebuild(program_, program_.spec), weights_);
   struct Group {
     const char* id;
@@ -153,7 +156,8 @@ void Checker::compare_with_spec() {
   };
   std::vector<Group> groups = {{"embedding"}, {"norms"},         {"rotary"}, {"attention"},
                                {"mlp"},       {"residual_sums"}, {"head"}};
-  for (const LocalError& error : local_errors(right, {&input, 1}, values, threads_)) {
+  for (const LocalError& error :
+       local_errors(right, {&input, 1}, values, threads_, count_sites(program_.sites.size()))) {
     const std::string id = group_of(error.site);
     Group& group =
         *std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.id == id; });

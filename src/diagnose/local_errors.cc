@@ -35,16 +35,23 @@ std::set<ValueId> values_without_ground(const Program& program, const SiteValues
 }  // namespace
 
 SiteValues site_values(const std::shared_ptr<const BoundProgram>& bound,
-                       std::span<const SequenceInput> inputs, int threads) {
+                       std::span<const SequenceInput> inputs, int threads,
+                       const std::function<void()>& each_site) {
+  Session session(
+      bound, {.compute = Compute::kF64, .threads = threads, .sites = all_sites(bound->program())});
+  std::vector<SequenceInput> own(inputs.begin(), inputs.end());
+  for (SequenceInput& input : own) input.sequence = session.add_sequence();
   SiteValues values;
-  const auto traced = trace(bound, inputs, all_sites(bound->program()), Compute::kF64, threads);
-  for (const TracedValue& each : traced) values[to_string(each.site)] = to_f64(each.value.view());
+  session.forward_all(own, [&](const TraceEvent& event) {
+    each_site();
+    values[to_string(event.site)] = to_f64(event.value);
+  });
   return values;
 }
 
 std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& right,
                                      std::span<const SequenceInput> inputs, const SiteValues& other,
-                                     int threads) {
+                                     int threads, const std::function<void()>& each_site) {
   const Program& program = right->program();
   const std::set<ValueId> groundless = values_without_ground(program, other);
   Session session(right,
@@ -55,6 +62,7 @@ std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& 
   std::vector<LocalError> errors;
   std::set<ValueId> judged;
   const auto judge = [&](const TraceEvent& event) {
+    each_site();
     if (event.site.site == Site::kTokens) return;
     const ValueId value = *program.find_value(event.site);
     if (!judged.insert(value).second) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,12 +23,14 @@ struct LocalError {
 /// Runs `right` in double over the inputs and puts the other side's value in the place of each
 /// named value once it was compared, so that every step is judged on the other side's own inputs.
 /// A step behind a missing value is not judged. Sites that name the same value are judged once.
+/// `each_site` is called for every site and may throw to stop.
 std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& right,
                                      std::span<const SequenceInput> inputs, const SiteValues& other,
-                                     int threads);
+                                     int threads, const std::function<void()>& each_site);
 
-/// All values of a pass in double.
+/// All values of a pass in double. `each_site` as above.
 SiteValues site_values(const std::shared_ptr<const BoundProgram>& bound,
-                       std::span<const SequenceInput> inputs, int threads);
+                       std::span<const SequenceInput> inputs, int threads,
+                       const std::function<void()>& each_site);
 
 }  // namespace mainstem

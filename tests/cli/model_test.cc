@@ -370,6 +370,17 @@ TEST(SmolLm2, InterruptEndsCleanly) {
   EXPECT_EQ(outcome.err, "");
 }
 
+TEST(SmolLm2, InterruptEndsACheckCleanly) {
+  MAINSTEM_NEEDS_SMOLLM2();
+  const Scratch scratch;
+  const pid_t pid = start({"check", smollm2()}, scratch);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  kill(pid, SIGINT);
+  const Outcome outcome = finish(pid, scratch);
+  EXPECT_EQ(outcome.code, 130);
+  EXPECT_EQ(outcome.out + outcome.err, "");
+}
+
 TEST(SmolLm2, AFailedTraceLeavesNoFile) {
   MAINSTEM_NEEDS_SMOLLM2();
   const Scratch scratch;

@@ -41,7 +41,7 @@ class FailureModes : public ::testing::Test {
 
   /// The one check, on the right program and on a broken one.
   CheckResult result_of(const std::string& id, const Program& program) const {
-    for (const CheckResult& result : check(program, weights_, 1)) {
+    for (const CheckResult& result : check(program, weights_, {.threads = 1})) {
       if (result.id == id) return result;
     }
     return {id, CheckStatus::kNotApplicable, "no such check"};
@@ -117,7 +117,7 @@ TEST_F(FailureModes, ASubLayerOfAnotherWidthCannotJoinTheStream) {
   const std::string text = error_of([&] { BoundProgram(wrong, weights_); });
   EXPECT_EQ(text,
             "width of blocks.0.mlp_proj: expected 32, got 31; in step add of blocks.0.resid_post");
-  EXPECT_THROW(check(wrong, weights_, 1), Error);
+  EXPECT_THROW(check(wrong, weights_, {.threads = 1}), Error);
 }
 
 // ------------------------------------------------------------------ norm applied to wrong tensor
@@ -185,7 +185,7 @@ TEST_F(FailureModes, AFileWithTheHalvesExchangedIsTheSameMistake) {
   const auto wrong = Block(spec_, exchanged).forward(x, 1);
   EXPECT_TRUE(testing::close(wrong, run(broken("mlp.gate_value_swapped"), x), kFloat64));
   EXPECT_FALSE(testing::close(wrong, run(program_, x), 1e-2));
-  for (const CheckResult& result : check(program_, exchanged, 1)) {
+  for (const CheckResult& result : check(program_, exchanged, {.threads = 1})) {
     EXPECT_NE(result.status, CheckStatus::kFailed) << result.id;
   }
 }

@@ -26,7 +26,7 @@ testing::TestModel small_llama() { return testing::make_model(testing::small_dec
 
 Checks failed(const Program& program, const WeightSources& sources) {
   Checks ids;
-  for (const CheckResult& result : check(program, sources, 1)) {
+  for (const CheckResult& result : check(program, sources, {.threads = 1})) {
     if (result.status == CheckStatus::kFailed) ids.insert(result.id);
   }
   return ids;
@@ -70,7 +70,7 @@ TEST(LessonMistakes, EveryKnownOneIsExpectedHere) {
 TEST(LessonMistakes, WithoutOneEveryCheckPasses) {
   for (const testing::TestModel& model : {grouped_block(), small_llama()}) {
     int passed = 0;
-    for (const CheckResult& result : check(model.program(), model.sources, 1)) {
+    for (const CheckResult& result : check(model.program(), model.sources, {.threads = 1})) {
       EXPECT_NE(result.status, CheckStatus::kFailed) << result.id << ": " << result.detail;
       if (result.status == CheckStatus::kOk) ++passed;
     }
@@ -103,7 +103,7 @@ TEST(LessonMistakes, InOneBlockOfTwoIsEnough) {
   for (const auto& [mistake, checks] : expectations()) {
     const Program broken = make_mistake(model.program(), {mistake, 1});
     EXPECT_EQ(failed(broken, model.sources), Checks(checks.begin(), checks.end())) << mistake;
-    for (const CheckResult& result : check(broken, model.sources, 1)) {
+    for (const CheckResult& result : check(broken, model.sources, {.threads = 1})) {
       EXPECT_EQ(result.detail.find("blocks.0"), std::string::npos)
           << mistake << " in block 1: " << result.id << ": " << result.detail;
     }
