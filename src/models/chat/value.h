@@ -77,7 +77,9 @@ class Value {
   template <typename T>
     requires(!std::is_same_v<std::decay_t<T>, Value>)
   explicit Value(T data) : data_(std::move(data)) {}
-  static Value undefined(std::string why) { return Value(std::make_shared<Undefined>(why)); }
+  static Value undefined(std::string why) {
+    return Value(std::make_shared<Undefined>(std::move(why)));
+  }
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
   bool is(Kind kind_wanted) const { return kind() == kind_wanted; }
