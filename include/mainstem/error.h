@@ -23,7 +23,8 @@ class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string what, std::string expected = {}, std::string got = {});
 
-  /// Adds where it happened, from the inside out (tensor or key first, then the file).
+  /// Adds where it happened, from the inside out (tensor or key first, then the file). What the
+  /// place before ends with already is not said again.
   Error& in(std::string where) &;
   Error&& in(std::string where) &&;
   /// Adds one sentence that says what the user can do.

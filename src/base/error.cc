@@ -16,6 +16,8 @@ void Error::compose() {
 }
 
 Error& Error::in(std::string where) & {
+  // Readers name the file themselves, and so do those who call them.
+  if (!context_.empty() && context_.back().ends_with(where)) return *this;
   context_.push_back(std::move(where));
   compose();
   return *this;

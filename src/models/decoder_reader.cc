@@ -8,16 +8,26 @@
 namespace mainstem {
 namespace {
 
-constexpr int64_t kMostBlocks = 4096;
+// A spec has a copy of its block for each, with a slope for each head and a divisor for each pair
+// of channels: these bounds keep what a file of a few words can make us allocate to some megabytes.
+constexpr int64_t kMostBlocks = 1024;
+constexpr int64_t kMostHeads = 4096;
+constexpr int64_t kMostHeadWidth = 4096;
+constexpr int64_t kMostWidth = 1 << 24;
+constexpr int64_t kMostContext = int64_t{1} << 40;
 
 void check_sizes(const Decoder& decoder, const AttentionSpec& attention) {
-  const auto check = [](std::string_view what, int64_t value, int64_t most) {
-    if (value >= 1 && value <= most) return;
-    throw bad_input(std::string(what), "1 to " + std::to_string(most), std::to_string(value));
+  const auto check = [](std::string_view what, int64_t value, int64_t most, int64_t least = 1) {
+    if (value >= least && value <= most) return;
+    throw bad_input(std::string(what), std::to_string(least) + " to " + std::to_string(most),
+                    std::to_string(value));
   };
+  check("width", decoder.width, kMostWidth);
   check("number of blocks", decoder.blocks, kMostBlocks);
-  check("number of heads", attention.heads, int64_t{1} << 20);
+  check("number of heads", attention.heads, kMostHeads);
   check("number of key/value heads", attention.kv_heads, attention.heads);
+  check("head width", attention.head_width, kMostHeadWidth);
+  check("context length", decoder.context, kMostContext, 0);
 }
 
 }  // namespace
@@ -194,6 +204,19 @@ std::vector<bool> sliding_blocks(ConfigReader& config, int64_t blocks,
     }
     sliding.push_back(type == "sliding_attention");
   }
+  return sliding;
+}
+
+std::vector<bool> sliding_blocks(GgufWords& words, int64_t blocks, int64_t pattern) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  if (words.is_list(kKey)) {
+    const auto flags = *words.get_per_block(kKey, blocks);
+    return {flags.begin(), flags.end()};
+  }
+  const int64_t own = words.get_int(kKey).value_or(pattern);
+  if (own < 1) words.fail(kKey, "1 or more", std::to_string(own));
+  std::vector<bool> sliding;
+  for (int64_t n = 0; n < blocks; ++n) sliding.push_back((n + 1) % own != 0);
   return sliding;
 }
 

@@ -74,6 +74,10 @@ void read_head(ConfigReader& config, HeadSpec& head, bool tied_by_default,
 std::vector<bool> sliding_blocks(ConfigReader& config, int64_t blocks,
                                  const std::function<bool(int64_t)>& otherwise);
 
+/// The same from a GGUF file: a flag for each block, or a number n, for which every n-th block sees
+/// everything; `pattern` is the n of files that say nothing.
+std::vector<bool> sliding_blocks(GgufWords& words, int64_t blocks, int64_t pattern);
+
 /// The weight names of Llama and the many families that took them over; `gguf_qk` is how their
 /// GGUF converter lays the rows of q and k.
 std::vector<WeightRow> llama_rows(Layout gguf_qk = {});

@@ -46,17 +46,30 @@ class Finder {
   }
 
  private:
-  /// Null, and noted, where no file holds it.
-  FoundTensor find(const WeightPlace& place, int64_t head = 0) {
-    const auto names = names_of(gguf_ ? place.row->gguf : place.row->hf, place, head);
+  FoundTensor find_any(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       FoundTensor found = find_(name);
       if (found.tensor == nullptr) continue;
       used_.insert(found.tensor->name);
       return found;
     }
-    missing_.add(names.front());
     return {};
+  }
+
+  /// Null, and noted, where no file holds it.
+  FoundTensor find(const WeightPlace& place, int64_t head = 0) {
+    const auto names = names_of(gguf_ ? place.row->gguf : place.row->hf, place, head);
+    FoundTensor found = find_any(names);
+    if (found.tensor == nullptr) missing_.add(names.front());
+    return found;
+  }
+
+  /// GGUF files may hold q, k and v in one matrix where others have three (Phi-2 of old
+  /// converters); llama.cpp takes either.
+  FoundTensor find_fused(const WeightPlace& place, const Layout& layout) {
+    const bool attention = place.part == "q" || place.part == "k" || place.part == "v";
+    if (!gguf_ || !attention || layout.rows != RowLayout::kAll) return {};
+    return find_any(names_of("blk.{N}.attn_qkv", place));
   }
 
   const BlockSpec* block_of(const WeightPlace& place, const WeightInfo& weight) const {
@@ -67,7 +80,12 @@ class Finder {
   }
 
   WeightSource source_of(const WeightInfo& weight, const WeightPlace& place, Layout layout) {
-    const FoundTensor found = find(place);
+    FoundTensor found = find_fused(place, layout);
+    if (found.tensor != nullptr) {
+      layout.rows = RowLayout::kQkv;
+    } else {
+      found = find(place);
+    }
     WeightSource source;
     if (found.tensor == nullptr) return source;
     source.tensor = with_context(file_, [&] { return found.tensor->view(); });

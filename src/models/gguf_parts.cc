@@ -15,6 +15,10 @@ std::shared_ptr<const GgufFile> open_file(const fs::path& path) {
   return std::make_shared<const GgufFile>(GgufFile::open(path));
 }
 
+std::string part_text(int64_t number, int64_t count) {
+  return fmt::format("part {} of {}", number + 1, count);
+}
+
 /// "NAME" of "NAME-00002-of-00003.gguf".
 std::string stem_of(const fs::path& path, int64_t number, int64_t count) {
   const std::string name = path.filename().string();
@@ -31,10 +35,19 @@ void check_part(const GgufFile& part, int64_t number, int64_t count) {
     if (found == wanted) return;
     throw bad_input(std::string(key), std::to_string(wanted),
                     found ? std::to_string(*found) : "none")
-        .in(part.path());
+        .in(part_text(number, count) + ", " + part.path());
   };
   check("split.no", number);
   check("split.count", count);
+}
+
+std::shared_ptr<const GgufFile> open_part(const fs::path& path, int64_t number, int64_t count) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw bad_input(part_text(number, count), "a file beside the other parts", "no such file")
+        .in(path.string());
+  }
+  return open_file(path);
 }
 
 }  // namespace
@@ -43,26 +56,32 @@ GgufParts GgufParts::open(const fs::path& path) {
   GgufParts parts;
   auto given = open_file(path);
   const int64_t count = given->get_int("split.count").value_or(1);
-  if (count == 1) {
+  if (count == 0 || count == 1) {  // some writers say so of a whole file
     parts.files_.push_back(std::move(given));
     return parts;
   }
   const int64_t given_number = given->need_int("split.no");
-  if (count < 1 || count > kMostParts || given_number < 0 || given_number >= count) {
-    throw bad_input("split.no, split.count", "a part below the count, 1 to 10000 parts",
-                    fmt::format("{}, {}", given_number, count))
+  if (count < 1 || count > kMostParts) {
+    throw bad_input("split.count", fmt::format("1 to {} parts", kMostParts), std::to_string(count))
+        .in(path.string());
+  }
+  if (given_number < 0 || given_number >= count) {
+    throw bad_input("split.no", fmt::format("0 to {}", count - 1), std::to_string(given_number))
         .in(path.string());
   }
   const std::string stem = stem_of(path, given_number, count);
   int64_t tensors = 0;
   for (int64_t number = 0; number < count; ++number) {
     const fs::path name = fmt::format("{}-{:05}-of-{:05}.gguf", stem, number + 1, count);
-    auto part = number == given_number ? given : open_file(path.parent_path() / name);
+    auto part =
+        number == given_number ? given : open_part(path.parent_path() / name, number, count);
     check_part(*part, number, count);
     tensors += static_cast<int64_t>(part->tensors().size());
     for (const StoredTensor& tensor : part->tensors()) {
-      if (parts.find(tensor.name).first == nullptr) continue;
-      throw bad_input("tensor " + tensor.name, "in one part alone", "in two").in(part->path());
+      const auto other = parts.find(tensor.name).second;
+      if (other == nullptr) continue;
+      throw bad_input("tensor " + tensor.name, "in one part alone", "also in " + other->path())
+          .in(part_text(number, count) + ", " + part->path());
     }
     parts.files_.push_back(std::move(part));
   }

@@ -9,10 +9,32 @@ GgufWords::GgufWords(const GgufFile& file, FindTensor find_tensor)
       arch_(file.need_string("general.architecture")),
       find_tensor_(std::move(find_tensor)) {}
 
+std::string GgufWords::with_arch(std::string_view key) const {
+  return arch_ + "." + std::string(key);
+}
+
 std::string GgufWords::full(std::string_view key) {
-  std::string name = arch_ + "." + std::string(key);
+  std::string name = with_arch(key);
   used_.insert(name);
   return name;
+}
+
+bool GgufWords::is_list(std::string_view key) const {
+  const GgufEntry* entry = file_.entry(with_arch(key));
+  return entry != nullptr && entry->type == GgufType::kArray;
+}
+
+std::vector<double> GgufWords::take_values(std::string_view tensor, int64_t count) {
+  const StoredTensor* found = find(tensor);
+  const std::string what(tensor);
+  const std::string expected = std::to_string(count) + " values";
+  if (found == nullptr) throw bad_input(what, expected, "none").in(path());
+  const TensorView view = with_context(path(), [&] { return found->view(); });
+  if (view.count() != count) {
+    throw bad_input(what, expected, std::to_string(view.count())).in(path());
+  }
+  taken_.insert(what);
+  return to_f64(view);
 }
 
 std::optional<std::vector<int64_t>> GgufWords::get_per_block(std::string_view key, int64_t blocks) {
@@ -49,13 +71,13 @@ void GgufWords::finish() const {
   }
   if (!unknown.empty()) {
     throw bad_input("metadata keys", "only keys that are used or known to be harmless", unknown)
-        .in(file_.path());
+        .in(path());
   }
 }
 
 void GgufWords::fail(std::string_view key, const std::string& expected,
                      const std::string& found) const {
-  throw bad_input(arch_ + "." + std::string(key), expected, found).in(file_.path());
+  throw bad_input(with_arch(key), expected, found).in(path());
 }
 
 }  // namespace mainstem

@@ -23,7 +23,9 @@ std::vector<int64_t> end_ids_of(const nlohmann::json& config) {
   return ids;
 }
 
-const Family& family_of_config(const nlohmann::json& config, const std::string& file) {
+}  // namespace
+
+const Family& family_of(const nlohmann::json& config, const std::string& file) {
   std::string type;
   if (const auto found = config.find("model_type"); found != config.end() && found->is_string()) {
     type = found->get<std::string>();
@@ -36,6 +38,18 @@ const Family& family_of_config(const nlohmann::json& config, const std::string& 
   throw bad_input("model_type", "one of " + list_families(false), type.empty() ? "none" : type)
       .in(file);
 }
+
+ModelSpec read_spec(const Family& family, ConfigReader& config, const HasTensor& has_tensor,
+                    const std::vector<std::string>& allow_unknown_keys) {
+  return with_context(config.file(), [&] {
+    ModelSpec spec = family.read_config(config, has_tensor);
+    config.finish(allow_unknown_keys);
+    validate(spec);
+    return spec;
+  });
+}
+
+namespace {
 
 /// The other names under which a tensor may lie: files written from the base class leave its
 /// prefix out, and old ones call a norm's weight and bias gamma and beta.
@@ -68,7 +82,8 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
     throw bad_input("config", "a JSON object", "something else").in(config_path.string());
   }
   LoadedFiles loaded;
-  const Family& family = family_of_config(config, config_path.string());
+  loaded.words = path;
+  const Family& family = family_of(config, config_path.string());
   loaded.family = &family;
   const auto folder = std::make_shared<SafetensorsFolder>(open_safetensors_folder(path));
 
@@ -78,13 +93,11 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
     }
     return {};
   };
-  loaded.program = with_context(config_path.string(), [&] {
-    ConfigReader reader(config, config_path.string());
-    const ModelSpec spec = family.read_config(
-        reader, [&](std::string_view name) { return find(std::string(name)).tensor != nullptr; });
-    reader.finish(options.allow_unknown_keys);
-    return build_program(spec);
-  });
+  ConfigReader reader(config, config_path.string());
+  const auto has_tensor = [&](std::string_view name) {
+    return find(std::string(name)).tensor != nullptr;
+  };
+  loaded.program = build_program(read_spec(family, reader, has_tensor, options.allow_unknown_keys));
   std::set<std::string> used;
   loaded.sources = find_weights(loaded.program, family, false, find, folder->path(), used);
   loaded.ignored = unused_tensors(folder->tensors(), used, family, folder->path());

@@ -5,9 +5,8 @@
 #include "models/loaded_files.h"
 
 namespace mainstem {
-namespace {
 
-const Family& family_of_arch(const GgufFile& file) {
+const Family& family_of(const GgufFile& file) {
   const std::string_view arch = file.need_string("general.architecture");
   for (const Family& family : families()) {
     const auto& archs = family.gguf_archs;
@@ -17,22 +16,26 @@ const Family& family_of_arch(const GgufFile& file) {
       .in(file.path());
 }
 
-}  // namespace
+ModelSpec read_spec(const Family& family, GgufWords& words) {
+  return with_context(words.path(), [&] {
+    ModelSpec spec = family.read_gguf(words);
+    words.finish();
+    validate(spec);
+    return spec;
+  });
+}
 
 LoadedFiles load_gguf(const std::filesystem::path& path) {
   const auto parts = std::make_shared<GgufParts>(GgufParts::open(path));
   const GgufFile& first = parts->first();
   const std::string file = path.string();
   LoadedFiles loaded;
-  const Family& family = family_of_arch(first);
+  loaded.words = first.path();
+  const Family& family = family_of(first);
   loaded.family = &family;
   GgufWords words(first, [&](std::string_view name) { return parts->find(name).first; });
-  loaded.program = with_context(file, [&] {
-    const ModelSpec spec = family.read_gguf(words);
-    return build_program(spec);
-  });
-  words.finish();
-  std::set<std::string> used;
+  loaded.program = build_program(read_spec(family, words));
+  std::set<std::string> used = words.taken();
   const auto find = [&](const std::string& name) -> FoundTensor {
     const auto [tensor, part] = parts->find(name);
     return {tensor, tensor == nullptr ? nullptr : part->storage()};

@@ -14,6 +14,7 @@ namespace mainstem {
 
 /// A model as its files say it, before anything is packed.
 struct LoadedFiles {
+  std::filesystem::path words;  ///< the folder, or the GGUF file (its first part) with the metadata
   const Family* family = nullptr;
   Program program;
   WeightSources sources;
@@ -23,6 +24,15 @@ struct LoadedFiles {
 };
 
 /// A folder with config.json and safetensors.
+/// The family that "model_type" or "general.architecture" names.
+const Family& family_of(const nlohmann::json& config, const std::string& file);
+const Family& family_of(const GgufFile& file);
+/// What a file's words say of the model, before any weight is looked at. Errors: words that are
+/// missing, unknown or cannot be.
+ModelSpec read_spec(const Family& family, ConfigReader& config, const HasTensor& has_tensor,
+                    const std::vector<std::string>& allow_unknown_keys = {});
+ModelSpec read_spec(const Family& family, GgufWords& words);
+
 LoadedFiles load_folder(const std::filesystem::path& path, const LoadOptions& options);
 /// A .gguf file, or one part of a split one.
 LoadedFiles load_gguf(const std::filesystem::path& path);

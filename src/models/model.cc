@@ -72,18 +72,18 @@ const Tokenizer& Model::tokenizer() const {
         .hint("give the ids with --tokens");
   }
   std::call_once(impl_->tokenizer_once, [&] {
-    impl_->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(impl_->path));
+    impl_->tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(impl_->files.words));
   });
   return *impl_->tokenizer;
 }
 
 bool Model::has_chat_template(std::string_view name) const {
-  const std::vector<std::string> names = ChatTemplate::names(path());
+  const std::vector<std::string> names = ChatTemplate::names(impl_->files.words);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 ChatTemplate Model::chat_template(std::string_view name) const {
-  return ChatTemplate::load(path(), name);
+  return ChatTemplate::load(impl_->files.words, name);
 }
 
 const std::vector<int64_t>& Model::end_ids() const {

@@ -58,7 +58,50 @@ RotaryScaling read_scaling(ConfigReader& rope, const std::string& type, int64_t 
   return scaling;
 }
 
+/// Whatever the type says, divisors in the file are used, as llama.cpp does.
+RotaryScaling read_scaling(GgufWords& words, int64_t pairs, int64_t context) {
+  RotaryScaling scaling;
+  const std::string type(words.get_string("rope.scaling.type").value_or(""));
+  const double old_linear = words.get_number("rope.scale_linear").value_or(1);
+  const double factor = words.get_number("rope.scaling.factor").value_or(old_linear);
+  const int64_t original = words.get_int("rope.scaling.original_context_length").value_or(context);
+  if (words.has("rope_freqs.weight")) {
+    scaling.kind = RotaryScalingKind::kDivisors;
+    scaling.short_divisors = words.take_values("rope_freqs.weight", pairs);
+  } else if (type == "longrope" || words.has("rope_factors_long.weight") ||
+             words.has("rope_factors_short.weight")) {
+    scaling.kind = RotaryScalingKind::kLongRope;
+    scaling.original_context = original;
+    if (original > 0) scaling.factor = static_cast<double>(context) / static_cast<double>(original);
+    scaling.attention_factor = words.get_number("rope.scaling.attn_factor");
+    scaling.short_divisors = words.take_values("rope_factors_short.weight", pairs);
+    scaling.long_divisors = words.take_values("rope_factors_long.weight", pairs);
+  } else if (type == "yarn") {
+    scaling.kind = RotaryScalingKind::kYarn;
+    scaling.factor = factor;
+    scaling.original_context = original;
+    scaling.beta_fast = words.get_number("rope.scaling.yarn_beta_fast").value_or(32);
+    scaling.beta_slow = words.get_number("rope.scaling.yarn_beta_slow").value_or(1);
+  } else if (type == "linear" || (type.empty() && factor != 1 && factor != 0)) {
+    scaling.kind = RotaryScalingKind::kLinear;
+    scaling.factor = factor;
+  } else if (!type.empty() && type != "none") {
+    words.fail("rope.scaling.type", "none, linear, yarn or longrope", type);
+  }
+  return scaling;
+}
+
 }  // namespace
+
+void check_divisors(const ConfigReader& rope, const RotarySpec& rotary) {
+  const auto pairs = static_cast<size_t>(rotary.width / 2);
+  const auto check = [&](const char* key, const std::vector<double>& list) {
+    if (list.size() != pairs) rope.fail(key, std::to_string(pairs) + " numbers");
+  };
+  if (rotary.scaling.kind != RotaryScalingKind::kLongRope) return;
+  check("short_factor", rotary.scaling.short_divisors);
+  check("long_factor", rotary.scaling.long_divisors);
+}
 
 RotarySpec read_rotary_record(ConfigReader& rope, RotarySpec rotary, int64_t context,
                               std::optional<int64_t> outer_original) {
@@ -99,6 +142,7 @@ RotarySpec read_rotary(ConfigReader& config, int64_t head_width, const RotaryWor
     config.fail("partial_rotary_factor", "a number above 0, at most 1");
   }
   rotary.width = static_cast<int64_t>(static_cast<double>(head_width) * share);
+  check_divisors(config, rotary);
   return rotary;
 }
 
@@ -106,33 +150,7 @@ RotarySpec read_rotary(GgufWords& words, int64_t head_width, int64_t context) {
   RotarySpec rotary;
   rotary.width = words.get_int("rope.dimension_count").value_or(head_width);
   rotary.base = words.get_number("rope.freq_base").value_or(10000);
-  RotaryScaling& scaling = rotary.scaling;
-  const auto type = words.get_string("rope.scaling.type");
-  const double old_linear = words.get_number("rope.scale_linear").value_or(1);
-  scaling.factor = words.get_number("rope.scaling.factor").value_or(old_linear);
-  scaling.original_context =
-      words.get_int("rope.scaling.original_context_length").value_or(context);
-  if (words.has("rope_freqs.weight")) {
-    scaling = {};
-    scaling.kind = RotaryScalingKind::kDivisors;
-    scaling.short_divisors = to_f64(words.find("rope_freqs.weight")->view());
-    if (static_cast<int64_t>(scaling.short_divisors.size()) != rotary.width / 2) {
-      throw bad_input("rope_freqs.weight", std::to_string(rotary.width / 2) + " divisors",
-                      std::to_string(scaling.short_divisors.size()))
-          .in(words.path());
-    }
-    return rotary;
-  }
-  if (!type ? scaling.factor == 1 || scaling.factor == 0 : *type == "none") {
-    scaling = {};
-  } else if (!type || *type == "linear") {
-    scaling.kind = RotaryScalingKind::kLinear;
-    scaling.original_context = 0;
-  } else if (*type == "yarn") {
-    scaling.kind = RotaryScalingKind::kYarn;
-  } else {
-    words.fail("rope.scaling.type", "none, linear or yarn", std::string(*type));
-  }
+  rotary.scaling = read_scaling(words, rotary.width / 2, context);
   return rotary;
 }
 

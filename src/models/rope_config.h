@@ -28,7 +28,10 @@ RotarySpec read_rotary(ConfigReader& config, int64_t head_width, const RotaryWor
 RotarySpec read_rotary_record(ConfigReader& rope, RotarySpec rotary, int64_t context,
                               std::optional<int64_t> outer_original = std::nullopt);
 
-/// From "ARCH.rope.*", or the divisors in the tensor rope_freqs.weight.
+/// Error unless longrope's lists have a divisor for each pair; a spec copies them into every block.
+void check_divisors(const ConfigReader& config, const RotarySpec& rotary);
+
+/// From "ARCH.rope.*", and divisors from rope_freqs.weight or rope_factors_{short,long}.weight.
 RotarySpec read_rotary(GgufWords& words, int64_t head_width, int64_t context);
 
 }  // namespace mainstem

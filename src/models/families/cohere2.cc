@@ -60,13 +60,8 @@ ModelSpec read_gguf(GgufWords& words) {
   block.norm = layer_norm(words);
   block.attention.rotary = read_rotary(words, block.attention.head_width, decoder.context);
   decoder.head.logit_scale = words.need_number("logit_scale");
-  const int64_t pattern = words.get_int("attention.sliding_window_pattern").value_or(kPattern);
-  if (pattern < 1) {
-    words.fail("attention.sliding_window_pattern", "1 or more", std::to_string(pattern));
-  }
-  std::vector<bool> sliding;
-  for (int64_t n = 0; n < decoder.blocks; ++n) sliding.push_back((n + 1) % pattern != 0);
-  return cohere2_spec(decoder, words.need_int("attention.sliding_window"), sliding);
+  return cohere2_spec(decoder, words.need_int("attention.sliding_window"),
+                      sliding_blocks(words, decoder.blocks, kPattern));
 }
 
 }  // namespace

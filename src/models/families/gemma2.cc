@@ -63,9 +63,8 @@ ModelSpec read_gguf(GgufWords& words) {
   attention.soft_cap = words.get_number("attn_logit_softcapping").value_or(50);
   block.mlp.activation = Activation::kGeluTanh;
   decoder.head.logit_cap = words.get_number("final_logit_softcapping").value_or(30);
-  std::vector<bool> sliding;
-  for (int64_t n = 0; n < decoder.blocks; ++n) sliding.push_back(slides_by_default(n));
-  return gemma2_spec(decoder, words.get_int("attention.sliding_window").value_or(4096), sliding);
+  return gemma2_spec(decoder, words.get_int("attention.sliding_window").value_or(4096),
+                     sliding_blocks(words, decoder.blocks, 2));
 }
 
 }  // namespace
@@ -79,7 +78,7 @@ Family gemma2_family() {
       .read_gguf = read_gguf,
       .rows = sandwich_rows(),
       .prefixes = {"model.", ""},
-      .ignored_tensors = {"*rotary_emb.inv_freq", "rope_freqs.weight"},
+      .ignored_tensors = {"*rotary_emb.inv_freq"},
   };
 }
 

@@ -2,6 +2,7 @@
 // rotary positions: five sliding blocks with their own base, then one over everything. Source of
 // the rules: transformers 5.24 models/gemma3, llama.cpp arch "gemma3".
 
+#include <algorithm>
 #include <cmath>
 
 #include "mainstem/error.h"
@@ -44,6 +45,7 @@ Positions read_positions(ConfigReader& config, int64_t head_width, int64_t conte
     if (record == nullptr || record->empty()) return;
     ConfigReader rope(*record, std::string(name) + ", " + config.file());
     rotary = read_rotary_record(rope, rotary, context);
+    check_divisors(rope, rotary);
     rope.ignore({"partial_rotary_factor"});
     rope.finish({});
   };
@@ -123,13 +125,12 @@ ModelSpec read_gguf(GgufWords& words) {
   attention.score_scale = 1 / std::sqrt(static_cast<double>(scalar));
   block.mlp.activation = Activation::kGeluTanh;
   decoder.head.logit_cap = words.get_number("final_logit_softcapping").value_or(0);
-  const int64_t pattern = words.get_int("attention.sliding_window_pattern").value_or(6);
-  if (pattern < 1) {
-    words.fail("attention.sliding_window_pattern", "1 or more", std::to_string(pattern));
-  }
-  std::vector<bool> sliding;
-  for (int64_t n = 0; n < decoder.blocks; ++n) sliding.push_back((n + 1) % pattern != 0);
-  return gemma3_spec(decoder, words.need_int("attention.sliding_window"), sliding, positions);
+  const std::vector<bool> sliding = sliding_blocks(words, decoder.blocks, 6);
+  // A model whose blocks all see everything says no window.
+  const auto window = words.get_int("attention.sliding_window");
+  const bool slides = std::find(sliding.begin(), sliding.end(), true) != sliding.end();
+  if (slides && !window) words.need_int("attention.sliding_window");
+  return gemma3_spec(decoder, window.value_or(0), sliding, positions);
 }
 
 }  // namespace
@@ -143,8 +144,7 @@ Family gemma3_family() {
       .read_gguf = read_gguf,
       .rows = sandwich_rows(),
       .prefixes = {"model.", "", "language_model.model.", "model.language_model."},
-      .ignored_tensors = {"*rotary_emb.inv_freq", "rope_freqs.weight", "*vision_tower.*",
-                          "*multi_modal_projector.*"},
+      .ignored_tensors = {"*rotary_emb.inv_freq", "*vision_tower.*", "*multi_modal_projector.*"},
   };
 }
 

@@ -52,7 +52,7 @@ Family granite_family() {
       .read_gguf = read_gguf,
       .rows = llama_rows({.rows = RowLayout::kPairs}),
       .prefixes = {"model.", ""},
-      .ignored_tensors = {"*rotary_emb.inv_freq", "rope_freqs.weight"},
+      .ignored_tensors = {"*rotary_emb.inv_freq"},
   };
 }
 

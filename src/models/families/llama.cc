@@ -27,6 +27,9 @@ ModelSpec read_gguf(GgufWords& words) {
   BlockSpec& block = decoder.block;
   block.norm = rms_norm(words);
   block.attention.rotary = read_rotary(words, block.attention.head_width, decoder.context);
+  // llama.cpp does not look at it; a model that has one was trained with it (Mistral 0.1).
+  const int64_t window = words.get_int("attention.sliding_window").value_or(0);
+  if (window != 0) set_window(block.attention, window);
   return decoder_spec(decoder);
 }
 
@@ -41,7 +44,7 @@ Family llama_family() {
       .read_gguf = read_gguf,
       .rows = llama_rows({.rows = RowLayout::kPairs}),
       .prefixes = {"model.", ""},
-      .ignored_tensors = {"*rotary_emb.inv_freq", "rope_freqs.weight"},
+      .ignored_tensors = {"*rotary_emb.inv_freq"},
   };
 }
 

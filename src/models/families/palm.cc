@@ -32,6 +32,7 @@ ModelSpec read_config(ConfigReader& config, const HasTensor&) {
                 .eps = config.number_or("norm_eps", 1e-5)};
   block.residual = ResidualForm::kParallelSharedNorm;
   const int64_t multiple = config.int_or("ff_mult", 4);
+  if (multiple < 1 || multiple > 1024) config.fail("ff_mult", "1 to 1024");
   if (block.mlp.hidden == 0) block.mlp.hidden = multiple * decoder.width;
   RotarySpec rotary;
   rotary.width = block.attention.head_width;

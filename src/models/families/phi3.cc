@@ -23,6 +23,18 @@ ModelSpec read_config(ConfigReader& config, const HasTensor& has_tensor) {
   return decoder_spec(decoder);
 }
 
+/// ffn_up holds gate and value. A window of 0 is how the converter says that there is none;
+/// llama.cpp has windows switched off in this arch, here they are as the model was trained.
+ModelSpec read_gguf(GgufWords& words) {
+  Decoder decoder = read_decoder(words);
+  BlockSpec& block = decoder.block;
+  block.norm = rms_norm(words);
+  block.attention.rotary = read_rotary(words, block.attention.head_width, decoder.context);
+  const int64_t window = words.get_int("attention.sliding_window").value_or(0);
+  if (window != 0) set_window(block.attention, window);
+  return decoder_spec(decoder);
+}
+
 }  // namespace
 
 Family phi3_family() {
@@ -33,7 +45,9 @@ Family phi3_family() {
   return {
       .name = "phi3",
       .model_types = {"phi3"},
+      .gguf_archs = {"phi3"},
       .read_config = read_config,
+      .read_gguf = read_gguf,
       .rows = with_rows(llama_rows(),
                         {
                             {"blocks.{N}.q", kFused, "blk.{N}.attn_qkv", kQkv, kQkv},

@@ -44,7 +44,7 @@ Family qwen2_family() {
       .read_gguf = read_gguf,
       .rows = llama_rows(),
       .prefixes = {"model.", ""},
-      .ignored_tensors = {"*rotary_emb.inv_freq", "rope_freqs.weight"},
+      .ignored_tensors = {"*rotary_emb.inv_freq"},
   };
 }
 

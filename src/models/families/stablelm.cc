@@ -46,9 +46,10 @@ ModelSpec read_gguf(GgufWords& words) {
   BlockSpec& block = decoder.block;
   block.norm = layer_norm(words);
   block.attention.rotary = read_rotary(words, block.attention.head_width, decoder.context);
-  // llama.cpp goes by the second norm, whatever the key says; the key is what the model is.
-  const bool parallel =
-      words.get_bool("use_parallel_residual").value_or(!words.has("blk.0.ffn_norm.weight"));
+  // The converter writes `true` wherever config.json says nothing, so the key means nothing; the
+  // form without a second norm is the parallel one, and llama.cpp goes by that too.
+  words.ignore({"use_parallel_residual"});
+  const bool parallel = !words.has("blk.0.ffn_norm.weight");
   return stablelm_spec(decoder, parallel, words.has("blk.0.attn_q_norm.weight"));
 }
 
