@@ -186,8 +186,110 @@ def chat_template_seeds():
         yield f"small_{number}", template.encode()
 
 
+def word(key, value):
+    if isinstance(value, bool):
+        return kv(key, 7, bytes([value]))
+    if isinstance(value, int):
+        return kv(key, 4, struct.pack("<I", value))
+    if isinstance(value, float):
+        return kv(key, 6, struct.pack("<f", value))
+    return kv(key, 8, text(value))
+
+
+SIZES = dict(context_length=64, embedding_length=24, block_count=2, feed_forward_length=22)
+HEADS = {"attention.head_count": 4, "attention.head_count_kv": 2}
+RMS = {"attention.layer_norm_rms_epsilon": 0.5}
+LAYER = {"attention.layer_norm_epsilon": 0.5}
+ROPE = {"rope.freq_base": 700.0, "rope.dimension_count": 4}
+WINDOW = {"attention.sliding_window": 3, "attention.sliding_window_pattern": 2}
+ARCHS = {
+    "llama": RMS | ROPE | {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "attention.key_length": 8,
+                           "rope.scaling.original_context_length": 16, "vocab_size": 5},
+    "granite": RMS | ROPE | {"attention.scale": 0.25, "embedding_scale": 3.0, "residual_scale": 0.5,
+                             "logit_scale": 2.0},
+    "qwen2": RMS | {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0},
+    "qwen3": RMS | {"attention.key_length": 8, "attention.value_length": 8},
+    "gemma": RMS,
+    "gemma2": RMS | WINDOW | {"attn_logit_softcapping": 3.0, "final_logit_softcapping": 7.0},
+    "gemma3": RMS | WINDOW | {"rope.freq_base_swa": 90.0, "final_logit_softcapping": 7.0},
+    "olmo2": RMS | ROPE,
+    "phi3": RMS | {"attention.sliding_window": 3, "rope.scaling.original_context_length": 16},
+    "gpt2": LAYER,
+    "gptneox": LAYER | ROPE | {"use_parallel_residual": True},
+    "falcon": LAYER | {"tensor_data_layout": "jploski"},
+    "stablelm": LAYER | ROPE | {"use_parallel_residual": False},
+    "phi2": LAYER | ROPE,
+    "command-r": LAYER | {"logit_scale": 0.5, "rope.scaling.type": "none"},
+    "cohere2": LAYER | ROPE | WINDOW | {"logit_scale": 0.5},
+    "bert": LAYER | {"attention.causal": False, "pooling_type": 1},
+}
+
+
+def words_file(arch, words, tensors=()):
+    entries = [kv("general.architecture", 8, text(arch))]
+    entries += [word(f"{arch}.{key}", value) for key, value in (SIZES | HEADS | words).items()]
+    infos, data = [], b""
+    for name, dims, kind, size in (("token_embd.weight", [24, 5], 24, 120), *tensors):
+        data += b"\0" * (-len(data) % 32)
+        infos.append(info(name, dims, kind, len(data)))
+        data += b"\1" * size
+    return gguf(entries, infos, data)
+
+
+COMMON = dict(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=4)
+GROUPED = COMMON | dict(num_key_value_heads=2, intermediate_size=22, max_position_embeddings=64)
+TYPES = ["sliding_attention", "full_attention"]
+LONG = dict(rope_type="longrope", short_factor=[1.0, 1.5, 2], long_factor=[1, 3.0, 7.0], factor=4.0)
+YARN = dict(rope_type="yarn", rope_theta=700.0, factor=4.0, beta_fast=3.0, beta_slow=0.5,
+            original_max_position_embeddings=16, attention_factor=1.5)
+LLAMA3 = dict(type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)
+CONFIGS = {
+    "llama": GROUPED | dict(head_dim=6, rope_theta=700.0, rope_scaling=LLAMA3, attention_bias=True),
+    "mistral": GROUPED | dict(sliding_window=3, rope_parameters=YARN),
+    "granite": GROUPED | dict(embedding_multiplier=3.0, logits_scaling=2.0, attention_multiplier=0.25),
+    "qwen2": GROUPED | dict(use_sliding_window=True, sliding_window=3, max_window_layers=1),
+    "qwen3": GROUPED | dict(head_dim=8, layer_types=["full_attention"] * 2),
+    "gemma": GROUPED | dict(head_dim=8, hidden_act="gelu"),
+    "gemma2": GROUPED | dict(head_dim=8, layer_types=TYPES, attn_logit_softcapping=3.0, sliding_window=3),
+    "gemma3_text": GROUPED | dict(head_dim=6, sliding_window_pattern=2, rope_parameters=dict(
+        full_attention=dict(rope_type="linear", factor=2.0), sliding_attention=dict(rope_theta=90.0))),
+    "gemma3": dict(text_config=GROUPED | dict(model_type="gemma3_text", head_dim=8), vision_config={}),
+    "olmo2": GROUPED | dict(rms_norm_eps=0.5),
+    "phi": GROUPED | dict(partial_rotary_factor=0.7, qk_layernorm=True, rope_parameters=None),
+    "phi3": GROUPED | dict(rope_scaling=LONG, original_max_position_embeddings=16, sliding_window=None),
+    "stablelm": GROUPED | dict(use_qkv_bias=True, qk_layernorm=True, partial_rotary_factor=0.7),
+    "cohere": GROUPED | dict(use_qk_norm=True, logit_scale=0.5),
+    "cohere2": GROUPED | dict(layer_types=TYPES, sliding_window=3),
+    "gpt2": dict(vocab_size=41, n_embd=24, n_layer=2, n_head=4, n_inner=None, scale_attn_by_inverse_layer_idx=True),
+    "gpt3": dict(vocab_size=41, n_embd=24, n_layer=2, n_head=4, band_width=3),
+    "gptj": dict(vocab_size=41, n_embd=24, n_layer=2, n_head=4, rotary_dim=4),
+    "gpt_neox": COMMON | dict(rotary_pct=0.7, rotary_emb_base=700, use_parallel_residual=False),
+    "falcon": COMMON | dict(new_decoder_architecture=True, num_kv_heads=2, bias=True),
+    "opt": COMMON | dict(ffn_dim=22, word_embed_proj_dim=14, do_layer_norm_before=False),
+    "bert": COMMON | dict(architectures=["BertForMaskedLM"], type_vocab_size=3, hidden_act="gelu_new"),
+    "marian": dict(vocab_size=41, d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+                   decoder_attention_heads=4, activation_function="swish", scale_embedding=True),
+    "palm": dict(num_tokens=41, dim=24, depth=2, heads=4, dim_head=6, norm="rms"),
+}
+
+
+def model_words_seeds():
+    """Words alone: a table of bytes for the vocabulary, and what else a reader looks at."""
+    for arch, words in ARCHS.items():
+        yield f"gguf_{arch}", words_file(arch, words)
+    longrope = [(f"rope_factors_{kind}.weight", [3], 0, 12) for kind in ("long", "short")]
+    yield "gguf_phi3_longrope", words_file("phi3", ARCHS["phi3"] | {"rope.scaling.attn_factor": 1.25}, longrope)
+    yield "gguf_llama_freqs", words_file("llama", RMS, [("rope_freqs.weight", [3], 0, 12)])
+    yield "gguf_gpt2_biases", words_file("gpt2", LAYER, [("blk.0.attn_qkv.bias", [72], 24, 72)])
+    for kind, config in CONFIGS.items():
+        yield f"config_{kind}", json.dumps({"model_type": kind} | config).encode()
+    yield "config_falcon_alibi", json.dumps({"model_type": "falcon", "alibi": True} | COMMON).encode()
+
+
 def main():
     for target, seeds in (("safetensors", safetensors_seeds), ("gguf", gguf_seeds),
+                          ("model_words", model_words_seeds),
                           ("npz", npz_seeds), ("json", json_seeds),
                           ("chat_template", chat_template_seeds)):
         folder = ROOT / target
