@@ -108,17 +108,19 @@ inline ::testing::AssertionResult fails(const Outcome& outcome, int code, const 
          << outcome.code << "\nout: " << outcome.out.substr(0, 200) << "\nerr: " << outcome.err;
 }
 
-/// SmolLM2-135M-Instruct.Q4_1.gguf, from the folder that MAINSTEM_MODELS names; empty without.
-inline std::string smollm2() {
+/// A model's file or folder in the folder that MAINSTEM_MODELS names; empty where it is not.
+inline std::string real_model(const std::string& name) {
   const char* folder = std::getenv("MAINSTEM_MODELS");
   if (folder == nullptr) return {};
-  const auto path = std::filesystem::path(folder) / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  const auto path = std::filesystem::path(folder) / name;
   return std::filesystem::exists(path) ? path.string() : std::string();
 }
-#define MAINSTEM_NEEDS_SMOLLM2()                                                            \
-  if (::mainstem::cli_test::smollm2().empty()) {                                            \
-    GTEST_SKIP() << "MAINSTEM_MODELS names no folder with SmolLM2-135M-Instruct.Q4_1.gguf"; \
-  }
+inline std::string smollm2() { return real_model("SmolLM2-135M-Instruct.Q4_1.gguf"); }
+
+#define MAINSTEM_NEEDS(model, name) \
+  if ((model).empty()) GTEST_SKIP() << "MAINSTEM_MODELS names no folder with " name
+#define MAINSTEM_NEEDS_SMOLLM2() \
+  MAINSTEM_NEEDS(::mainstem::cli_test::smollm2(), "SmolLM2-135M-Instruct.Q4_1.gguf")
 
 inline std::string test_file(const std::string& name) {
   return std::string(MAINSTEM_TEST_DATA) + "/" + name;
