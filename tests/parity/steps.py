@@ -30,12 +30,12 @@ class Mainstem:
     def trace(self, model, tokens, compute, sites="*"):
         """Site -> value of one pass; a value that has several names comes under its first."""
         out = self.folder / "trace.safetensors"
-        self.run("trace", model, "--tokens", ids_text(tokens), "--compute", compute, "--sites", sites,
+        self.run("trace", model, "--tokens", ids_text(tokens), "--compute", compute, "--sites", sites, "--threads", 1,
                  "--out", out)
         return load_file(out)
 
     def generate(self, model, tokens, count):
-        out = self.run("run", model, "--tokens", ids_text(tokens), "--count", count, "--compute", "f32",
+        out = self.run("run", model, "--tokens", ids_text(tokens), "--count", count, "--compute", "f32", "--threads", 1,
                        "--ignore-eos", "--json")
         return json.loads(out)["ids"]
 

@@ -47,6 +47,11 @@ class Docs(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(target.read_text()))
 
+    def test_every_family_has_a_row(self):
+        rows = re.findall(r"^\| (\w+) \| `", (ROOT / "docs/families.md").read_text(), re.MULTILINE)[1:]
+        files = {path.stem for path in (ROOT / "src/models/families").glob("*.cc")} - {"families"}
+        self.assertEqual(sorted(rows), sorted(files))
+
     def test_nothing_is_left_to_fill_in(self):
         for page in PAGES:
             self.assertNotRegex(page.read_text(), r"<!--|TODO|FIXME", page.name)

@@ -11,6 +11,8 @@ class DoubleTorch:
     """torch, where float32 means float64."""
 
     def __getattr__(self, name):
+        if name == "FloatTensor":
+            return torch.DoubleTensor
         return torch.float64 if name in ("float", "float32") else getattr(torch, name)
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch.nn.functional import embedding, gelu, layer_norm, linear, silu
 
-SIZES = dict(vocab=41, width=20, blocks=2, heads=4, head=6, hidden=22, context=64, eps=3e-3)
+SIZES = dict(vocab=41, width=12, blocks=2, heads=4, head=6, hidden=14, context=24, eps=3e-3)
 
 
 class Reference:

@@ -24,6 +24,7 @@ class Layout:
     head: dict = field(default_factory=dict)  # from the whole model
     cross: str = ""
     own_attention: bool = False  # attention without the eager function: Falcon
+    rotary: bool = True
 
 
 def both(name, path):
@@ -101,7 +102,7 @@ def falcon(norms):
 
 def opt(block, outer, head):
     return Layout("decoder.layers", "self_attn", block,
-                  {"pos_embed": "decoder.embed_positions"} | outer, {"head": "lm_head"} | head)
+                  {"pos_embed": "decoder.embed_positions"} | outer, {"head": "lm_head"} | head, rotary=False)
 
 
 LAYOUTS = {
@@ -109,7 +110,8 @@ LAYOUTS = {
     "qwen3": llama_like(LLAMA_BLOCK | QK_NORM),
     "gemma2": llama_like(GEMMA2_BLOCK),
     "gemma3": llama_like(GEMMA2_BLOCK | QK_NORM),
-    "gpt2": Layout("h", "attn", GPT2_BLOCK, {"pos_embed": "wpe", "final_norm": "ln_f"}, {"head": "lm_head"}),
+    "gpt2": Layout("h", "attn", GPT2_BLOCK, {"pos_embed": "wpe", "final_norm": "ln_f"}, {"head": "lm_head"},
+                   rotary=False),
     "gpt_neox": Layout("layers", "attention", NEOX_BLOCK, NEOX_OUTER, {"head": "lm_head"}),
     "gpt_neox_sequential": Layout("layers", "attention",
                                   NEOX_BLOCK | {"resid_mid": "<post_attention_layernorm"}, NEOX_OUTER,
@@ -132,6 +134,8 @@ LAYOUTS = {
     "cohere2": llama_like(NO_SECOND_NORM),
     "phi": llama_like({"attn_norm": "input_layernorm"} | QKV | QK_LAYERNORM | attention("self_attn.dense")
                       | plain("mlp.fc1", "mlp.activation_fn", "mlp.fc2"), norm="final_layernorm"),
+    "starcoder2": llama_like(SEQUENTIAL | QKV | attention("self_attn.o_proj")
+                             | plain("mlp.c_fc", "mlp.act", "mlp.c_proj")),
     "phi3": llama_like(SEQUENTIAL | {
         "q,k,v": ("self_attn.qkv_proj", split_rows),
         "mlp_gate,mlp_value": ("mlp.gate_up_proj", lambda value, _: value.chunk(2, -1)),
@@ -146,10 +150,11 @@ LAYOUTS = {
         {"pos_embed": "embeddings.position_embeddings", "type_embed": "embeddings.token_type_embeddings",
          "embed_sum": "<embeddings.LayerNorm", "embed": "embeddings.LayerNorm"},
         {"head_proj": "cls.predictions.transform.dense", "head_act": "cls.predictions.transform.transform_act_fn",
-         "head_norm": "cls.predictions.transform.LayerNorm", "head": "cls.predictions.decoder"}),
-    "marian_encoder": Layout("encoder.layers", "self_attn", OPT_POST, {"pos_embed": "encoder.embed_positions"}),
+         "head_norm": "cls.predictions.transform.LayerNorm", "head": "cls.predictions.decoder"}, rotary=False),
+    "marian_encoder": Layout("encoder.layers", "self_attn", OPT_POST, {"pos_embed": "encoder.embed_positions"},
+                             rotary=False),
     "marian_decoder": Layout("decoder.layers", "self_attn", OPT_POST | CROSS,
-                             {"pos_embed": "decoder.embed_positions"}, cross="encoder_attn"),
+                             {"pos_embed": "decoder.embed_positions"}, cross="encoder_attn", rotary=False),
 }
 
 
@@ -176,7 +181,7 @@ class Recorder:
 
     def __init__(self, model, layout, sizes, stack=""):
         self.values, self.handles, self.attentions = {}, [], {}
-        self.sizes, self.stack, self.config = sizes, stack, model.config
+        self.sizes, self.stack, self.config, self.rotates = sizes, stack, model.config, layout.rotary
         base = model.base_model
         self.table = model.get_input_embeddings().weight
         for site, path in layout.outer.items():
@@ -249,7 +254,7 @@ class Recorder:
         scores = query @ self.wide(key).transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
         if keywords.get("softcap") is not None:
             scores = torch.tanh(scores / keywords["softcap"]) * keywords["softcap"]
-        if not at.endswith("cross_"):
+        if self.rotates:
             self.keep(at + "q_rot", query.transpose(1, 2))
             self.keep(at + "k_rot", key.transpose(1, 2))
         self.keep(at + "scores", scores)
