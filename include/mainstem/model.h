@@ -57,6 +57,12 @@ class Model {
   ChatTemplate chat_template(std::string_view name = "default") const;
   /// Every id that ends an answer; empty where the files name none.
   const std::vector<int64_t>& end_ids() const;
+  /// Encoder-decoder models: the token that a translation starts with (decoder_start_token_id of
+  /// generation_config.json or config.json, else their bos_token_id).
+  std::optional<int64_t> decoder_start_id() const;
+  /// Sequences of ids that the files forbid in a generated text (bad_words_ids): Marian's padding
+  /// token. See forbid_words().
+  const std::vector<std::vector<int64_t>>& bad_words() const;
   /// Weights of the file that the program does not need, known to be harmless.
   const std::vector<std::string>& ignored_weights() const;
   /// Notes about the files worth telling a user (which rules were chosen, odd values).

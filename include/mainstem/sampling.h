@@ -68,4 +68,10 @@ class Sampler {
   std::vector<char> seen_;
 };
 
+/// Gives -Inf to every token that would end one of `words` behind `history`; a word of one token
+/// is forbidden everywhere. logits [V]; ids outside [0, V) are left alone. As transformers'
+/// NoBadWordsLogitsProcessor does, before any other filter.
+void forbid_words(std::span<const std::vector<int64_t>> words, std::span<const int64_t> history,
+                  std::span<float> logits);
+
 }  // namespace mainstem

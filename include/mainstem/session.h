@@ -43,12 +43,14 @@ class BoundProgram {
 
 /// Tokens of one sequence for one pass.
 struct SequenceInput {
-  int64_t sequence = 0;                      ///< as add_sequence() numbered it
-  std::vector<int64_t> tokens = {};          ///< [T]
-  std::vector<int64_t> encoder_tokens = {};  ///< encoder-decoder models, in the first pass
-  std::vector<int64_t> token_types = {};     ///< [T] or empty (all 0)
-  std::vector<int64_t> positions = {};       ///< [T] or empty (counted, padding not)
-  int64_t left_padding = 0;                  ///< leading tokens nobody may see; first pass only
+  int64_t sequence = 0;              ///< as add_sequence() numbered it
+  std::vector<int64_t> tokens = {};  ///< [T]
+  /// Encoder-decoder models: what the encoder reads, in the sequence's first pass and never again
+  /// (until it is reset).
+  std::vector<int64_t> encoder_tokens = {};
+  std::vector<int64_t> token_types = {};  ///< [T] or empty (all 0)
+  std::vector<int64_t> positions = {};    ///< [T] or empty (counted, padding not)
+  int64_t left_padding = 0;               ///< leading tokens nobody may see; first pass only
   int64_t encoder_left_padding = 0;
   std::vector<double> input = {};  ///< [T,D]: rows of a block on its own, instead of tokens
 };

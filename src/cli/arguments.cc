@@ -101,6 +101,33 @@ std::vector<int64_t> encode_prompt(const PromptOptions& options, const Tokenizer
   return tokenizer.encode(rendered, {.add_special = false});
 }
 
+namespace {
+
+enum class IdSource { kPrompt, kDecoder, kTokenizer };
+
+/// Inside the vocabulary, and no more than the model's context.
+void check_ids(const std::vector<int64_t>& ids, const Model& model, IdSource source) {
+  const bool decoder = source == IdSource::kDecoder;
+  const int64_t vocab = model.spec().vocab_size;
+  for (int64_t id : ids) {
+    if (id >= 0 && id < vocab) continue;
+    const std::string expected = "ids from 0 to " + std::to_string(vocab - 1);
+    if (source == IdSource::kTokenizer) {
+      throw bad_input("the tokenizer", expected, std::to_string(id)).in(model.path().string());
+    }
+    throw usage_error(decoder ? "--decoder-tokens" : "--tokens", expected, std::to_string(id));
+  }
+  const int64_t context = model.spec().context_length;
+  const auto count = static_cast<int64_t>(ids.size());
+  if (context > 0 && count > context) {
+    throw usage_error(decoder ? "--decoder-tokens" : "prompt",
+                      "at most " + std::to_string(context) + " tokens, the model's context",
+                      std::to_string(count));
+  }
+}
+
+}  // namespace
+
 std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model) {
   const bool from_text = options.needs_tokenizer();
   std::vector<int64_t> ids;
@@ -113,22 +140,36 @@ std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model
     throw usage_error("prompt", "one token at least", "an empty text")
         .hint("this model's files put no begin token before a text");
   }
-  const int64_t vocab = model.spec().vocab_size;
-  for (int64_t id : ids) {
-    if (id >= 0 && id < vocab) continue;
-    const std::string expected = "ids from 0 to " + std::to_string(vocab - 1);
-    if (from_text)
-      throw bad_input("the tokenizer", expected, std::to_string(id)).in(model.path().string());
-    throw usage_error("--tokens", expected, std::to_string(id));
-  }
-  const int64_t context = model.spec().context_length;
-  const auto count = static_cast<int64_t>(ids.size());
-  if (context > 0 && count > context) {
-    throw usage_error("prompt",
-                      "at most " + std::to_string(context) + " tokens, the model's context",
-                      std::to_string(count));
-  }
+  check_ids(ids, model, from_text ? IdSource::kTokenizer : IdSource::kPrompt);
   return ids;
+}
+
+void add_decoder_tokens(Command& command, PromptOptions& options) {
+  command.text("--decoder-tokens", options.decoder_tokens, "IDS",
+               "Encoder-decoder models, whose encoder reads the\n"
+               "prompt: what the decoder reads (default: the\n"
+               "model's start token)");
+}
+
+SequenceInput first_input(const PromptOptions& options, const Model& model) {
+  const bool given = options.command->given("--decoder-tokens");
+  SequenceInput input{.tokens = prompt_ids(options, model)};
+  if (!model.spec().encoder) {
+    if (!given) return input;
+    throw usage_error("--decoder-tokens", "an encoder-decoder model", "a model of one stack")
+        .in(model.path().string());
+  }
+  std::swap(input.tokens, input.encoder_tokens);
+  if (given) {
+    input.tokens = parse_ids(options.decoder_tokens, "--decoder-tokens");
+    check_ids(input.tokens, model, IdSource::kDecoder);
+  } else if (const auto start = model.decoder_start_id()) {
+    input.tokens = {*start};
+  } else {
+    throw usage_error("--decoder-tokens", "ids (the model's files name no start token)", "none")
+        .in(model.path().string());
+  }
+  return input;
 }
 
 std::vector<int64_t> parse_ids(const std::string& text, const char* option) {

@@ -17,6 +17,7 @@ void add_example(CommandLine& line);
 void add_inspect(CommandLine& line, const std::vector<std::string>& against);
 void add_tokenize(CommandLine& line);
 void add_run(CommandLine& line);
+void add_embed(CommandLine& line);
 void add_score(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_check(CommandLine& line);
@@ -48,7 +49,7 @@ Model load_model(const ModelOptions& options, bool with_tokenizer);
 /// them.
 struct PromptOptions {
   std::optional<Command> command;
-  std::string text, file, tokens;
+  std::string text, file, tokens, decoder_tokens;
   bool from_file() const { return has_file && command->given("--file"); }
   /// False where ids are given: the tokenizer's files are then not needed.
   bool needs_tokenizer() const { return has_file || !command->given("--tokens"); }
@@ -68,6 +69,13 @@ std::vector<int64_t> encode_prompt(const PromptOptions& options, const Tokenizer
                                    const std::string& path);
 /// The ids. Usage errors: outside the vocabulary, none at all, more than the model's context.
 std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model);
+
+/// --decoder-tokens of the commands that run encoder-decoders.
+void add_decoder_tokens(Command& command, PromptOptions& options);
+/// What a sequence starts with: the prompt, for an encoder-decoder the encoder's share of it, and
+/// then the decoder's ids or its start token. Usage errors as of prompt_ids(), and decoder ids
+/// for a model without an encoder.
+SequenceInput first_input(const PromptOptions& options, const Model& model);
 
 /// "1,2,3" or numbers with spaces, or "@FILE" that holds them.
 std::vector<int64_t> parse_ids(const std::string& text, const char* option);

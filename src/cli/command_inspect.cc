@@ -56,14 +56,7 @@ std::string norm_text(const NormSpec& norm) {
       norm.weight_offset != 0 ? fmt::format(", weight + {:g}", norm.weight_offset) : "");
 }
 
-void add_block_facts(Table& table, const BlockGroup& group) {
-  const BlockSpec& block = *group.block;
-  const AttentionSpec& attention = block.attention;
-  table.add({"blocks " + layers_text(group.layers),
-             fmt::format("D={} H={} K={} E={} F={}", block.width, attention.heads,
-                         attention.kv_heads, attention.head_width, block.mlp.hidden)});
-  table.add({"  norm", fmt::format("{}; {}-norm, {}", norm_text(block.norm), name(block.placement),
-                                   name(block.residual))});
+std::string attention_text(const AttentionSpec& attention) {
   std::string positions = "no rotary positions";
   if (attention.rotary) {
     const RotarySpec& rotary = *attention.rotary;
@@ -73,14 +66,34 @@ void add_block_facts(Table& table, const BlockGroup& group) {
       positions += fmt::format(", {} scaling", name(rotary.scaling.kind));
     }
   }
-  table.add({"  attention",
-             fmt::format(
-                 "{}{}; {}{}", name(attention.mask),
-                 attention.mask == MaskKind::kWindow ? fmt::format(" of {}", attention.window) : "",
-                 positions, attention.qk_norm ? "; q/k norm" : "")});
+  return fmt::format(
+      "{}{}; {}{}", name(attention.mask),
+      attention.mask == MaskKind::kWindow ? fmt::format(" of {}", attention.window) : "", positions,
+      attention.qk_norm ? "; q/k norm" : "");
+}
+
+void add_block_facts(Table& table, const BlockGroup& group, const std::string& stack) {
+  const BlockSpec& block = *group.block;
+  const AttentionSpec& attention = block.attention;
+  table.add({stack + "blocks " + layers_text(group.layers),
+             fmt::format("D={} H={} K={} E={} F={}", block.width, attention.heads,
+                         attention.kv_heads, attention.head_width, block.mlp.hidden)});
+  table.add({"  norm", fmt::format("{}; {}-norm, {}", norm_text(block.norm), name(block.placement),
+                                   name(block.residual))});
+  table.add({"  attention", attention_text(attention)});
+  if (block.cross_attention) {
+    table.add({"  cross-attention",
+               fmt::format("H={} K={} E={}", block.cross_attention->heads,
+                           block.cross_attention->kv_heads, block.cross_attention->head_width)});
+  }
   table.add({"  MLP", fmt::format("{}, {}{}", block.mlp.gated ? "gated" : "plain",
                                   name(block.mlp.activation),
                                   block.mlp.combined ? ", one combined matrix" : "")});
+}
+
+void add_stack_facts(Table& table, const StackSpec& stack, const std::string& stack_name) {
+  for (const BlockGroup& group : group_blocks(stack)) add_block_facts(table, group, stack_name);
+  if (stack.final_norm) table.add({stack_name + "final norm", norm_text(*stack.final_norm)});
 }
 
 /// What is shown of a model or of a preset.
@@ -107,8 +120,8 @@ std::string facts(const Subject& subject, const ProgramCounts& counts, int64_t c
   table.add({"context", spec.context_length > 0 ? with_commas(spec.context_length) + " tokens"
                                                 : "not stated"});
   table.add({"vocabulary", with_commas(spec.vocab_size)});
-  for (const BlockGroup& group : group_blocks(spec.stack)) add_block_facts(table, group);
-  if (spec.stack.final_norm) table.add({"final norm", norm_text(*spec.stack.final_norm)});
+  if (spec.encoder) add_stack_facts(table, *spec.encoder, "encoder ");
+  add_stack_facts(table, spec.stack, spec.encoder ? "decoder " : "");
   table.add({"head", spec.head.kind == HeadKind::kNone ? "none"
                      : spec.head.tied                  ? "tied to the token table"
                                                        : "a matrix of its own"});
@@ -117,30 +130,49 @@ std::string facts(const Subject& subject, const ProgramCounts& counts, int64_t c
   return table.text();
 }
 
+/// The first block of each kind and its heading.
+struct ShownBlock {
+  Stack stack = Stack::kOnly;
+  int layer = 0;
+  std::string heading;
+};
+
+std::vector<ShownBlock> shown_blocks(const ModelSpec& spec) {
+  std::vector<ShownBlock> shown;
+  const auto add = [&](const StackSpec& stack, Stack which, const std::string& prefix) {
+    for (const BlockGroup& group : group_blocks(stack)) {
+      shown.push_back({which, static_cast<int>(group.layers[0]),
+                       prefix + "blocks.N, N = " + layers_text(group.layers)});
+    }
+  };
+  if (spec.encoder) add(*spec.encoder, Stack::kEncoder, "encoder.");
+  add(spec.stack, spec.encoder ? Stack::kDecoder : Stack::kOnly, spec.encoder ? "decoder." : "");
+  return shown;
+}
+
 /// One block of each kind, and everything outside the blocks.
 std::string step_text(const Program& program) {
-  std::vector<std::pair<int, std::string>> shown;  // first layer of each group, heading
-  for (const BlockGroup& group : group_blocks(program.spec.stack)) {
-    shown.emplace_back(static_cast<int>(group.layers[0]),
-                       "blocks.N, N = " + layers_text(group.layers));
-  }
+  const std::vector<ShownBlock> shown = shown_blocks(program.spec);
   Table table({{"step"}, {"shape"}, {"size"}, {"formula"}});
-  int layer = -1;
+  SiteId last{.stack = program.sites.front().site.stack};
   for (const NamedValue& named : program.sites) {
-    const Site site = named.site.site;
-    if (site == Site::kKCache || site == Site::kVCache) continue;
-    const auto group = std::find_if(shown.begin(), shown.end(), [&](const auto& each) {
-      return each.first == named.site.layer;
+    const SiteId& site = named.site;
+    if (site.site == Site::kKCache || site.site == Site::kVCache) continue;
+    const auto group = std::find_if(shown.begin(), shown.end(), [&](const ShownBlock& each) {
+      return each.layer == site.layer && each.stack == site.stack;
     });
-    if (named.site.layer >= 0 && group == shown.end()) continue;
-    if (named.site.layer != layer) {
-      layer = named.site.layer;
-      table.add_heading(layer >= 0 ? group->second : "after the blocks");
+    if (site.layer >= 0 && group == shown.end()) continue;
+    if (site.layer != last.layer || (site.stack != last.stack && site.site != Site::kLogits)) {
+      const bool decoder_begins = site.layer < 0 && site.site < Site::kFinalNorm;
+      table.add_heading(site.layer >= 0  ? group->heading
+                        : decoder_begins ? "the decoder's embedding"
+                                         : "after the blocks");
     }
+    last = site;
     const SiteId& first = first_name(program, named.value);
     const Value& value = program.value(named.value);
-    table.add({short_name(named.site), dims_letters(value), dims_numbers(value),
-               first == named.site ? program.formula(named.value) : "= " + to_string(first)});
+    table.add({short_name(site), dims_letters(value), dims_numbers(value),
+               first == site ? program.formula(named.value) : "= " + to_string(first)});
   }
   return table.text();
 }

@@ -84,13 +84,14 @@ class Generation {
       decoder_.emplace(model.tokenizer(), DecodeOptions{.skip_special = false});
   }
 
-  Generated run(const std::vector<int64_t>& prompt) {
-    result_.prompt_tokens = prompt.size();
-    std::vector<int64_t> history = prompt;
+  Generated run(const SequenceInput& prompt) {
+    result_.prompt_tokens = prompt.encoder_tokens.size() + prompt.tokens.size();
+    std::vector<int64_t> history = prompt.tokens;
     const int64_t context = model_.spec().context_length;
     std::vector<float> logits = prefill(prompt);
     for (int64_t made = 0; made < options_.count; ++made) {
       check_interrupt();
+      forbid_words(model_.bad_words(), history, logits);
       const int64_t id = sampler_.sample(logits, history);
       if (made == 0) result_.first_token_s = seconds_since(start_);
       if (const char* reason = end_reason(model_, id); reason != nullptr && !options_.ignore_eos) {
@@ -111,19 +112,22 @@ class Generation {
   }
 
  private:
-  std::vector<float> forward(std::vector<int64_t> tokens) {
-    const SequenceInput input{.sequence = sequence_, .tokens = std::move(tokens)};
+  std::vector<float> forward(std::vector<int64_t> tokens, std::vector<int64_t> encoder = {}) {
+    const SequenceInput input{
+        .sequence = sequence_, .tokens = std::move(tokens), .encoder_tokens = std::move(encoder)};
     return session_.forward({&input, 1});
   }
 
-  std::vector<float> prefill(const std::vector<int64_t>& prompt) {
+  std::vector<float> prefill(const SequenceInput& prompt) {
     const auto begin = Clock::now();
+    const std::vector<int64_t>& tokens = prompt.tokens;
     std::vector<float> logits;
-    for (size_t at = 0; at < prompt.size(); at += kPrefillChunk) {
+    for (size_t at = 0; at < tokens.size(); at += kPrefillChunk) {
       check_interrupt();
-      const size_t end = std::min(prompt.size(), at + kPrefillChunk);
-      logits = forward({prompt.begin() + static_cast<std::ptrdiff_t>(at),
-                        prompt.begin() + static_cast<std::ptrdiff_t>(end)});
+      const size_t end = std::min(tokens.size(), at + kPrefillChunk);
+      logits = forward({tokens.begin() + static_cast<std::ptrdiff_t>(at),
+                        tokens.begin() + static_cast<std::ptrdiff_t>(end)},
+                       at == 0 ? prompt.encoder_tokens : std::vector<int64_t>{});
     }
     result_.prefill_s = seconds_since(begin);
     return logits;
@@ -149,9 +153,13 @@ class Generation {
   Generated result_;
 };
 
-std::string json_text(const std::vector<int64_t>& prompt, const Generated& made, bool has_text) {
+std::string json_text(const SequenceInput& prompt, const Generated& made, bool has_text) {
+  const bool encodes = !prompt.encoder_tokens.empty();
   JsonWriter json;
-  json.begin_object(JsonWriter::kLines).field("prompt_ids", prompt).field("ids", made.ids);
+  json.begin_object(JsonWriter::kLines);
+  json.field("prompt_ids", encodes ? prompt.encoder_tokens : prompt.tokens);
+  if (encodes) json.field("decoder_ids", prompt.tokens);
+  json.field("ids", made.ids);
   json.key("text");
   has_text ? json.value(made.text) : json.null();
   json.field("stop", made.stop).field("prefill_tok_s", made.prefill_rate());
@@ -178,7 +186,7 @@ int run(const Options& options, Clock::time_point start) {
     throw usage_error("run", "a model with a head that predicts tokens", "none")
         .in(options.model.path);
   }
-  const std::vector<int64_t> prompt = prompt_ids(options.prompt, model);
+  const SequenceInput prompt = first_input(options.prompt, model);
   Generation generation(model, options, start);
   try {
     const Generated made = generation.run(prompt);
@@ -202,11 +210,14 @@ void add_run(CommandLine& line) {
   Command command =
       line.add("run",
                "Generate text. Greedy unless a temperature is given; stops at any of the\n"
-               "model's end tokens. The text goes to standard output as it is made.");
+               "model's end tokens. The text goes to standard output as it is made. An\n"
+               "encoder-decoder translates the prompt. Tokens that the model's files forbid\n"
+               "(bad_words_ids) are never chosen.");
   auto options = std::make_shared<Options>();
   add_model(command, options->model);
   add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
   add_chat(command, options->prompt);
+  add_decoder_tokens(command, options->prompt);
   command.number("-n,--count", options->count, {0, kMostTokens},
                  "Most tokens to generate (default: 128)");
   SamplingOptions& sampling = options->sampling;

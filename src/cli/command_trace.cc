@@ -75,6 +75,17 @@ class OutputFile {
   std::vector<std::pair<std::string, Tensor>> kept_;
 };
 
+/// The part of the table in which a site stands; of a default SiteId, what comes before the blocks.
+std::string section_of(const SiteId& site) {
+  const std::string stack = site.stack == Stack::kEncoder   ? "encoder."
+                            : site.stack == Stack::kDecoder ? "decoder."
+                                                            : "";
+  if (site.layer >= 0) return fmt::format("{}blocks.{}", stack, site.layer);
+  if (site.site >= Site::kFinalNorm)
+    return "after " + (stack.empty() ? "the blocks" : stack + "blocks");
+  return stack.empty() ? stack : "before " + stack + "blocks";
+}
+
 struct Step {
   Selected selected;
   std::string name;
@@ -85,22 +96,19 @@ struct Step {
 
 class Trace {
  public:
-  Trace(const Options& options, const Program& program, std::vector<int64_t> ids)
-      : options_(options), program_(program), ids_(std::move(ids)) {
-    const auto tokens = static_cast<int64_t>(ids_.size());
+  Trace(const Options& options, const Program& program, SequenceInput input)
+      : options_(options), program_(program), input_(std::move(input)) {
+    const auto tokens = static_cast<int64_t>(input_.tokens.size());
+    const auto encoder_tokens = static_cast<int64_t>(input_.encoder_tokens.size());
     positions_ = parse_positions(options.positions, tokens);
     const Naming naming = naming_of(options.names);
     for (const Selected& selected : select_sites(program, split(options.sites, ','))) {
       Step step{selected,
                 foreign_name(naming, program, selected.value, selected.site),
                 query_axis(program, selected),
-                {},
+                shape_in_pass(program, selected, tokens, encoder_tokens),
                 {}};
-      const Value& value = program.value(selected.value);
-      head_rows_ |= value.rows == Rows::kHead;
-      for (const Dim& dim : value.dims) {
-        step.shape.push_back(dim.size >= 0 ? dim.size : dim.letter == 'B' ? 1 : tokens);
-      }
+      head_rows_ |= program.value(selected.value).rows == Rows::kHead;
       if (step.axis >= 0) {
         step.shape[static_cast<size_t>(step.axis)] = positions_.end - positions_.begin;
       }
@@ -118,7 +126,7 @@ class Trace {
                                    .sites = {}};
     for (const Step& step : steps_) session_options.sites.push_back(step.selected.site);
     Session session(bound, session_options);
-    const SequenceInput input{.sequence = session.add_sequence(), .tokens = ids_};
+    input_.sequence = session.add_sequence();
     Progress progress("trace", static_cast<int64_t>(steps_.size()));
     size_t next = 0;
     const TraceSink sink = [&](const TraceEvent& event) {
@@ -137,16 +145,15 @@ class Trace {
       progress.update(static_cast<int64_t>(next));
     };
     if (last_only_) {
-      session.forward({&input, 1}, sink);
+      session.forward({&input_, 1}, sink);
     } else {
-      session.forward_all({&input, 1}, sink);
+      session.forward_all({&input_, 1}, sink);
     }
     check_interrupt();
     if (next != steps_.size()) throw internal_error("a wanted step did not come");
     if (!file) return;
-    if (needs_tokens()) {
-      file->write("tokens",
-                  TensorView(DType::kI64, {1, static_cast<int64_t>(ids_.size())}, ids_.data()));
+    for (const auto& [name, ids] : missing_tokens()) {
+      file->write(name, TensorView(DType::kI64, {1, std::ssize(*ids)}, ids->data()));
     }
     file->finish();
     file_summary_ = file->summary();
@@ -154,8 +161,13 @@ class Trace {
 
   std::string json_text() const {
     JsonWriter json;
-    json.begin_object(JsonWriter::kLines).field("ids", ids_).key("steps");
-    json.begin_array(JsonWriter::kLines);
+    json.begin_object(JsonWriter::kLines);
+    if (encodes()) {
+      json.field("ids", input_.encoder_tokens).field("decoder_ids", input_.tokens);
+    } else {
+      json.field("ids", input_.tokens);
+    }
+    json.key("steps").begin_array(JsonWriter::kLines);
     for (const Step& step : steps_) {
       json.begin_object().field("site", step.name).field("shape", step.shape);
       json.field("rms", step.summary.rms);
@@ -176,12 +188,14 @@ class Trace {
                  {"min", Align::kRight},
                  {"max", Align::kRight},
                  {"first values"}});
-    int layer = -1;
+    std::string heading = section_of({});
     for (const Step& step : steps_) {
       const SiteId& site = step.selected.site;
-      if (site.layer != layer) {
-        layer = site.layer;
-        table.add_heading(layer >= 0 ? fmt::format("blocks.{}", layer) : "after the blocks");
+      // The logits have no stack; they stay where its last steps stand.
+      const bool goes_on = site.site == Site::kLogits && heading.starts_with("after");
+      if (const std::string section = section_of(site); section != heading && !goes_on) {
+        heading = section;
+        table.add_heading(heading);
       }
       std::string first;
       const auto& values = step.summary.first;
@@ -202,9 +216,21 @@ class Trace {
     step.summary.is_f32 ? json.value(static_cast<float>(number)) : json.value(number);
   }
 
-  bool needs_tokens() const {
-    return std::none_of(steps_.begin(), steps_.end(),
-                        [](const Step& step) { return step.name == "tokens"; });
+  bool encodes() const { return !input_.encoder_tokens.empty(); }
+
+  /// The ids under their names, unless a chosen step gives them.
+  std::vector<std::pair<std::string, const std::vector<int64_t>*>> missing_tokens() const {
+    std::vector<std::pair<std::string, const std::vector<int64_t>*>> missing;
+    if (encodes()) {
+      missing = {{"encoder.tokens", &input_.encoder_tokens}, {"decoder.tokens", &input_.tokens}};
+    } else {
+      missing = {{"tokens", &input_.tokens}};
+    }
+    std::erase_if(missing, [&](const auto& each) {
+      return std::any_of(steps_.begin(), steps_.end(),
+                         [&](const Step& step) { return step.name == each.first; });
+    });
+    return missing;
   }
 
   std::vector<TensorPlan> plan() const {
@@ -215,8 +241,8 @@ class Trace {
           program_.step(program_.value(step.selected.value).producer).op == Op::kTokens;
       plan.push_back({step.name, ids ? DType::kI64 : dtype, step.shape});
     }
-    if (needs_tokens()) {
-      plan.push_back({"tokens", DType::kI64, {1, static_cast<int64_t>(ids_.size())}});
+    for (const auto& [name, ids] : missing_tokens()) {
+      plan.push_back({name, DType::kI64, {1, std::ssize(*ids)}});
     }
     return plan;
   }
@@ -234,7 +260,7 @@ class Trace {
 
   const Options& options_;
   const Program& program_;
-  std::vector<int64_t> ids_;
+  SequenceInput input_;
   Positions positions_;
   std::vector<Step> steps_;
   bool head_rows_ = false, last_only_ = false;
@@ -251,13 +277,13 @@ int trace_command(const Options& options) {
   if (!options.mistake.empty()) mistake = parse_mistake(options.mistake);
   watch_interrupt();
   const Model model = load_model(options.model, options.prompt.needs_tokenizer());
-  std::vector<int64_t> ids = prompt_ids(options.prompt, model);
+  SequenceInput input = first_input(options.prompt, model);
   std::shared_ptr<const BoundProgram> bound = model.bound();
   if (mistake) {
     bound = std::make_shared<const BoundProgram>(make_mistake(model.program(), *mistake),
                                                  model.weights());
   }
-  Trace trace(options, bound->program(), std::move(ids));
+  Trace trace(options, bound->program(), std::move(input));
   trace.run(bound);
   print(options.common.json ? trace.json_text() : trace.human_text());
   return 0;
@@ -271,10 +297,12 @@ void add_trace(CommandLine& line) {
   auto options = std::make_shared<Options>();
   add_model(command, options->model);
   add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
+  add_decoder_tokens(command, options->prompt);
   command.text("--sites", options->sites, "GLOB,...", "Steps by name, as in 'blocks.0.*,logits'");
   command.text("--positions", options->positions, "WHICH",
                "Tokens to keep of what has one row per query\n"
-               "token (never of k and v): all, last or A:B");
+               "token (never of k and v, nor of an encoder that a\n"
+               "decoder follows): all, last or A:B");
   command.text("--out", options->out, "FILE", "Full tensors to F.safetensors or F.npz");
   command.choice("--names", options->names, {"mainstem", "hf", "tl", "ggml"},
                  "Names of transformers' modules, TransformerLens\n"

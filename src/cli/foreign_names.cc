@@ -106,6 +106,8 @@ std::string_view activation_node(const Program& program, const SiteId& site) {
 
 std::string foreign_name(Naming naming, const Program& program, ValueId value, const SiteId& own) {
   const auto name_of = [&](const SiteId& site) {
+    // The rows are of models of one stack; two stacks would get the same names twice.
+    if (site.stack != Stack::kOnly) return std::string();
     const auto row = std::find_if(kRows.begin(), kRows.end(),
                                   [&](const NameRow& each) { return each.site == site.site; });
     if (row == kRows.end()) return std::string();

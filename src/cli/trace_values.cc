@@ -70,7 +70,28 @@ Positions parse_positions(const std::string& text, int64_t tokens) {
   return result;
 }
 
+Shape shape_in_pass(const Program& program, const Selected& selected, int64_t tokens,
+                    int64_t encoder_tokens) {
+  const Value& value = program.value(selected.value);
+  const Value& made = program.value(program.step(value.producer).output);
+  const bool of_encoder = made.rows == Rows::kEncoder;
+  const Site site = selected.site.site;
+  const bool cross = site == Site::kCrossScores || site == Site::kCrossPattern;
+  Shape shape;
+  for (const Dim& dim : value.dims) {
+    if (dim.size >= 0) {
+      shape.push_back(dim.size);
+    } else if (dim.letter == 'B') {
+      shape.push_back(1);
+    } else {
+      shape.push_back(of_encoder || (dim.letter == 'S' && cross) ? encoder_tokens : tokens);
+    }
+  }
+  return shape;
+}
+
 int query_axis(const Program& program, const Selected& selected) {
+  if (selected.site.stack == Stack::kEncoder) return -1;
   switch (selected.site.site) {
     case Site::kTokens:
     case Site::kK:

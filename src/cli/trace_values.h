@@ -25,7 +25,12 @@ struct Positions {
 /// "all", "last", "A:B" (half-open, either end may be left out).
 Positions parse_positions(const std::string& text, int64_t tokens);
 
-/// Which axis of the value counts query tokens that may be cut; -1: none (keys, values, tokens).
+/// The shape that a value has in a first pass over so many tokens of one sequence.
+Shape shape_in_pass(const Program& program, const Selected& selected, int64_t tokens,
+                    int64_t encoder_tokens);
+
+/// Which axis of the value counts query tokens that may be cut; -1: none (keys, values, tokens, and
+/// all that belongs to an encoder's own tokens where a decoder follows).
 int query_axis(const Program& program, const Selected& selected);
 /// Rows [begin, end) of one axis. A view of the same memory where that is possible, else a copy
 /// that `keep` holds.

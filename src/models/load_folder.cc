@@ -8,23 +8,6 @@
 namespace mainstem {
 namespace fs = std::filesystem;
 
-namespace {
-
-std::vector<int64_t> end_ids_of(const nlohmann::json& config) {
-  std::vector<int64_t> ids;
-  const auto found = config.find("eos_token_id");
-  if (found == config.end()) return ids;
-  if (found->is_number_integer()) ids.push_back(found->get<int64_t>());
-  if (found->is_array()) {
-    for (const auto& id : *found) {
-      if (id.is_number_integer()) ids.push_back(id.get<int64_t>());
-    }
-  }
-  return ids;
-}
-
-}  // namespace
-
 const Family& family_of(const nlohmann::json& config, const std::string& file) {
   std::string type;
   if (const auto found = config.find("model_type"); found != config.end() && found->is_string()) {
@@ -50,6 +33,18 @@ ModelSpec read_spec(const Family& family, ConfigReader& config, const HasTensor&
 }
 
 namespace {
+
+/// The family with the names of the user's own modules in its rows.
+Family with_names(Family family, const ModuleNames& names) {
+  for (WeightRow& row : family.rows) {
+    for (const auto& [slot, module] : names) {
+      for (size_t at = row.hf.find(slot); at != std::string::npos; at = row.hf.find(slot)) {
+        row.hf.replace(at, slot.size(), module);
+      }
+    }
+  }
+  return family;
+}
 
 /// The other names under which a tensor may lie: files written from the base class leave its
 /// prefix out, and old ones call a norm's weight and bias gamma and beta.
@@ -83,8 +78,11 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
   }
   LoadedFiles loaded;
   loaded.words = path;
-  const Family& family = family_of(config, config_path.string());
-  loaded.family = &family;
+  const Family& known = family_of(config, config_path.string());
+  loaded.family = &known;
+  ConfigReader reader(config, config_path.string());
+  const Family family =
+      known.read_names == nullptr ? known : with_names(known, known.read_names(reader));
   const auto folder = std::make_shared<SafetensorsFolder>(open_safetensors_folder(path));
 
   const auto find = [&](const std::string& name) -> FoundTensor {
@@ -93,7 +91,6 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
     }
     return {};
   };
-  ConfigReader reader(config, config_path.string());
   const auto has_tensor = [&](std::string_view name) {
     return find(std::string(name)).tensor != nullptr;
   };
@@ -102,7 +99,7 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
   loaded.sources = find_weights(loaded.program, family, false, find, folder->path(), used);
   loaded.ignored = unused_tensors(folder->tensors(), used, family, folder->path());
   loaded.notes = folder->warnings();
-  loaded.end_ids = end_ids_of(config);
+  loaded.generation = read_generation_rules(path, config, loaded.program.spec);
   loaded.has_tokenizer = fs::exists(path / "tokenizer.json");
   return loaded;
 }

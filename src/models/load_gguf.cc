@@ -43,7 +43,8 @@ LoadedFiles load_gguf(const std::filesystem::path& path) {
   loaded.sources = find_weights(loaded.program, family, true, find, file, used);
   loaded.ignored = unused_tensors(parts->tensors(), used, family, file);
   loaded.notes = parts->warnings();
-  if (const auto eos = first.get_int("tokenizer.ggml.eos_token_id")) loaded.end_ids = {*eos};
+  if (const auto eos = first.get_int("tokenizer.ggml.eos_token_id"))
+    loaded.generation.end_ids = {*eos};
   loaded.has_tokenizer = first.has("tokenizer.ggml.model");
   return loaded;
 }

@@ -9,6 +9,7 @@
 #include "mainstem/model.h"
 #include "mainstem/stored_tensor.h"
 #include "models/families/family.h"
+#include "models/generation_config.h"
 
 namespace mainstem {
 
@@ -19,7 +20,7 @@ struct LoadedFiles {
   Program program;
   WeightSources sources;
   std::vector<std::string> ignored, notes;
-  std::vector<int64_t> end_ids;  ///< what config or metadata say themselves
+  GenerationRules generation;  ///< what config or metadata say themselves
   bool has_tokenizer = false;
 };
 

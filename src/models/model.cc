@@ -88,7 +88,8 @@ ChatTemplate Model::chat_template(std::string_view name) const {
 
 const std::vector<int64_t>& Model::end_ids() const {
   std::call_once(impl_->end_ids_once, [&] {
-    std::set<int64_t> ids(impl_->files.end_ids.begin(), impl_->files.end_ids.end());
+    std::set<int64_t> ids(impl_->files.generation.end_ids.begin(),
+                          impl_->files.generation.end_ids.end());
     if (impl_->files.has_tokenizer) {
       try {
         const auto& more = tokenizer().end_ids();
@@ -100,6 +101,14 @@ const std::vector<int64_t>& Model::end_ids() const {
     impl_->end_ids.assign(ids.begin(), ids.end());
   });
   return impl_->end_ids;
+}
+
+std::optional<int64_t> Model::decoder_start_id() const {
+  return impl_->files.generation.decoder_start;
+}
+
+const std::vector<std::vector<int64_t>>& Model::bad_words() const {
+  return impl_->files.generation.bad_words;
 }
 
 std::vector<std::string> known_families() {

@@ -151,4 +151,15 @@ int64_t Sampler::draw() {
   return last->id;
 }
 
+void forbid_words(std::span<const std::vector<int64_t>> words, std::span<const int64_t> history,
+                  std::span<float> logits) {
+  for (const std::vector<int64_t>& word : words) {
+    if (word.empty() || word.size() - 1 > history.size()) continue;
+    const int64_t id = word.back();
+    if (id < 0 || id >= static_cast<int64_t>(logits.size())) continue;
+    if (!std::equal(word.begin(), word.end() - 1, history.end() - (std::ssize(word) - 1))) continue;
+    logits[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 }  // namespace mainstem

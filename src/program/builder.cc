@@ -98,7 +98,9 @@ std::string Builder::label(ValueId value) const {
   // The last name says best what the value is for: resid_pre rather than the block before, and
   // attn_out rather than attn_proj.
   for (auto named = program_.sites.rbegin(); named != program_.sites.rend(); ++named) {
-    if (named->value == value) return std::string(name(named->site.site));
+    if (named->value != value) continue;
+    const bool other = named->site.stack == Stack::kEncoder && stack_ == Stack::kDecoder;
+    return (other ? "encoder's " : "") + std::string(name(named->site.site));
   }
   return "x";
 }

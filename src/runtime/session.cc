@@ -102,6 +102,11 @@ class Engine {
       }
     } else if (input.encoder_tokens.empty() && state.encoder_length == 0) {
       throw usage_error("encoder tokens", "some in the first pass of a sequence", "none");
+    } else if (!input.encoder_tokens.empty() && state.encoder_length > 0) {
+      // The decoder's cache was made with the other ones.
+      throw usage_error("encoder tokens", "none after the first pass of a sequence",
+                        std::to_string(input.encoder_tokens.size()))
+          .hint("reset() makes the sequence new");
     }
   }
 

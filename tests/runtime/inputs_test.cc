@@ -103,6 +103,23 @@ TEST(Inputs, OfAnEncoderDecoder) {
                   {"encoder left padding", [](auto& in) { in[0].encoder_left_padding = 3; }}});
 }
 
+/// Other encoder tokens would leave the decoder's cache made with the old ones.
+TEST(Inputs, AnEncoderReadsOnce) {
+  Dice dice(9);
+  const TestModel model = make_model(random_spec(dice, Kind::kEncoderDecoder), 2);
+  for (const Compute compute : {Compute::kF64, Compute::kF32}) {
+    Session session(model.bound, {.compute = compute, .threads = 1});
+    SequenceInput input = random_input(model, dice, 3);
+    input.sequence = session.add_sequence();
+    const std::vector<double> first = session.forward_all({&input, 1});
+    EXPECT_THROW(session.forward_all({&input, 1}), Error);
+    EXPECT_THROW(session.forward({&input, 1}), Error);
+    EXPECT_EQ(session.length(input.sequence), std::ssize(input.tokens));
+    session.reset(input.sequence);
+    EXPECT_TRUE(same_bits(session.forward_all({&input, 1}), first));
+  }
+}
+
 TEST(Inputs, OfABlockAlone) {
   const TestModel model = make_block(small_decoder().stack.blocks[0], 2);
   Dice dice(3);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,9 +39,9 @@ struct Layout {
 /// more, "{L+1}" one more than there are blocks, "{H}" the head, "{S}" the suffix where it is not
 /// simply appended; "a|b" are alternatives.
 struct WeightRow {
-  std::string_view own;
-  std::string_view hf;
-  std::string_view gguf = {};
+  std::string own;
+  std::string hf;
+  std::string gguf = {};
   Layout hf_layout = {};
   Layout gguf_layout = {};
 };
@@ -48,12 +49,18 @@ struct WeightRow {
 /// What a family's reader may ask about the file beside its words.
 using HasTensor = std::function<bool(std::string_view)>;
 
+/// What stands for "{encoder}" and the like in the rows of a family whose modules have no fixed
+/// names.
+using ModuleNames = std::map<std::string, std::string>;
+
 struct Family {
   std::string_view name;
   std::vector<std::string_view> model_types = {};  ///< of config.json
   std::vector<std::string_view> gguf_archs = {};   ///< of general.architecture
   ModelSpec (*read_config)(ConfigReader& config, const HasTensor& has_tensor) = nullptr;
   ModelSpec (*read_gguf)(GgufWords& words) = nullptr;
+  /// Where config.json says what the user's modules are called; else null.
+  ModuleNames (*read_names)(ConfigReader& config) = nullptr;
   std::vector<WeightRow> rows = {};
   /// Prefixes of safetensors names that stand for each other: the first as the rows have it, then
   /// what files put in its place ("" where the base class wrote them).
