@@ -47,12 +47,14 @@ PUBLIC_HEADERS = {
     "weights.h": "runtime",
     "chat.h": "models",
     "decoder_block.h": "models",
+    "embed.h": "models",
     "example.h": "models",
     "model.h": "models",
     "presets.h": "models",
     "sampling.h": "models",
     "score.h": "models",
     "tokenizer.h": "models",
+    "torch_layer.h": "models",
     "check.h": "diagnose",
     "mainstem.h": "diagnose",  # all of them
 }

@@ -27,11 +27,11 @@ class Mainstem:
             sys.exit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def trace(self, model, tokens, compute, sites="*"):
+    def trace(self, model, tokens, compute, sites="*", *more):
         """Site -> value of one pass; a value that has several names comes under its first."""
         out = self.folder / "trace.safetensors"
         self.run("trace", model, "--tokens", ids_text(tokens), "--compute", compute, "--sites", sites, "--threads", 1,
-                 "--out", out)
+                 "--out", out, *more)
         return load_file(out)
 
     def generate(self, model, tokens, count):
