@@ -7,6 +7,7 @@
 #include "mainstem/check.h"
 #include "mainstem/decoder_block.h"
 #include "mainstem/draw.h"
+#include "mainstem/embed.h"
 #include "mainstem/error.h"
 #include "mainstem/example.h"
 #include "mainstem/gguf.h"
@@ -20,3 +21,4 @@
 #include "mainstem/score.h"
 #include "mainstem/session.h"
 #include "mainstem/tokenizer.h"
+#include "mainstem/torch_layer.h"

@@ -39,6 +39,7 @@ int run(std::vector<std::string> arguments) {
   add_inspect(line, against);
   add_tokenize(line);
   add_run(line);
+  add_embed(line);
   add_score(line);
   add_trace(line);
   add_check(line);
