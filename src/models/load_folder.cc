@@ -100,7 +100,11 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
   loaded.ignored = unused_tensors(folder->tensors(), used, family, folder->path());
   loaded.notes = folder->warnings();
   loaded.generation = read_generation_rules(path, config, loaded.program.spec);
-  loaded.has_tokenizer = fs::exists(path / "tokenizer.json");
+  // What Tokenizer::load() reads of a folder.
+  for (const char* file :
+       {"tokenizer.json", "tokenizer.model", "spiece.model", "source.spm", "vocab.txt"}) {
+    loaded.has_tokenizer |= fs::exists(path / file);
+  }
   return loaded;
 }
 
