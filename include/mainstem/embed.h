@@ -60,8 +60,9 @@ struct EmbedOptions {
 ///
 ///     auto model = mainstem::Model::load("all-MiniLM-L6-v2");
 ///     const auto rules = mainstem::read_embedding_rules(model);
-///     const std::vector<int64_t> ids = mainstem::embedding_ids(model, "A heron.", rules);
-///     auto vectors = mainstem::embed(model, std::vector{ids}, {.rules = rules});
+///     std::vector<std::vector<int64_t>> texts;
+///     texts.push_back(mainstem::embedding_ids(model, "A heron.", rules));
+///     auto vectors = mainstem::embed(model, texts, {.rules = rules});
 std::vector<std::vector<double>> embed(const Model& model,
                                        std::span<const std::vector<int64_t>> sequences,
                                        const EmbedOptions& options);

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr double kEps64 = std::numeric_limits<double>::epsilon();
 constexpr double kEps32 = std::numeric_limits<float>::epsilon();
 constexpr size_t kWidth = 12;
+using Texts = std::vector<std::vector<int64_t>>;
 
 const fs::path kGolden = fs::path(MAINSTEM_TEST_DATA) / "golden" / "encoder_decoder";
 
@@ -61,7 +62,7 @@ class Folder {
   fs::path path_;
 };
 
-std::string refusal(const Model& model, const std::vector<std::vector<int64_t>>& ids) {
+std::string refusal(const Model& model, const Texts& ids) {
   try {
     embed(model, ids, {});
   } catch (const Error& error) {
@@ -81,8 +82,7 @@ struct Layers {
   std::vector<double> rows() const { return to_f64(golden.view("blocks.1.resid_post")); }
 
   std::vector<double> run(EmbeddingRules rules, Compute compute = Compute::kF64) const {
-    return embed(model, std::vector{ids()}, {.rules = std::move(rules), .compute = compute})
-        .front();
+    return embed(model, Texts{ids()}, {.rules = std::move(rules), .compute = compute}).front();
   }
 };
 
@@ -126,8 +126,7 @@ TEST(Embed, NormalisedMeansOfLengthOne) {
 /// Neither the texts beside a text nor the passes they are put into change its vector.
 TEST(Embed, TextsDoNotSeeEachOther) {
   const Layers layers;
-  const std::vector<std::vector<int64_t>> texts = {
-      {1}, {2, 3, 4, 5, 6, 7}, {8, 9}, {1}, {28, 0, 5}};
+  const Texts texts = {{1}, {2, 3, 4, 5, 6, 7}, {8, 9}, {1}, {28, 0, 5}};
   for (const Compute compute : {Compute::kF64, Compute::kF32}) {
     std::vector<int64_t> seen;
     const auto together = embed(layers.model, texts,
@@ -141,8 +140,7 @@ TEST(Embed, TextsDoNotSeeEachOther) {
     EXPECT_EQ(seen, (std::vector<int64_t>{2, 5}));
     ASSERT_EQ(together.size(), texts.size());
     for (size_t i = 0; i < texts.size(); ++i) {
-      const auto alone =
-          embed(layers.model, std::vector{texts[i]}, {.rules = {}, .compute = compute});
+      const auto alone = embed(layers.model, Texts{texts[i]}, {.rules = {}, .compute = compute});
       EXPECT_TRUE(close(together[i], alone[0],
                         bounds::end_to_end(compute == Compute::kF64 ? kEps64 : kEps32, 2)))
           << i;
@@ -177,7 +175,7 @@ TEST(Embed, AModelWithAHead) {
   const SequenceInput input{.sequence = session.add_sequence(), .tokens = {4, 5, 6}};
   std::vector<double> rows;
   session.forward_all({&input, 1}, [&](const TraceEvent& event) { rows = to_f64(event.value); });
-  const auto got = embed(model, std::vector{input.tokens},
+  const auto got = embed(model, Texts{input.tokens},
                          {.rules = {.pooling = Pooling::kCls}, .compute = Compute::kF64});
   rows.resize(kWidth);
   EXPECT_TRUE(close(got[0], rows, bounds::end_to_end(kEps64, 2)));

@@ -115,7 +115,7 @@ TEST_P(EncoderDecoder, DecodesStepByStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, EncoderDecoder,
                          ::testing::Values("marian", "translator", "language_model", "layers"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& each) { return std::string(each.param); });
 
 TEST(Marian, GreedyTranslationsAreThoseOfGenerate) {
   const Case each("marian");
