@@ -270,6 +270,10 @@ CONFIGS = {
     "bert": COMMON | dict(architectures=["BertForMaskedLM"], type_vocab_size=3, hidden_act="gelu_new"),
     "marian": dict(vocab_size=41, d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
                    decoder_attention_heads=4, activation_function="swish", scale_embedding=True),
+    "olmo": GROUPED,
+    "starcoder2": GROUPED | dict(sliding_window=3),
+    "torch_transformer": dict(vocab_size=41, d_model=24, nhead=4, num_encoder_layers=2, num_decoder_layers=2,
+                              dim_feedforward=22, scale_embedding=True),
     "palm": dict(num_tokens=41, dim=24, depth=2, heads=4, dim_head=6, norm="rms"),
 }
 

@@ -48,8 +48,8 @@ void check_row_order(const WeightInfo& info, const WeightSource& source, int64_t
   }
   for (int64_t row : source.row_order) {
     if (row >= 0 && row < have_rows) continue;
-    throw bad_input("rows of weight", "at least " + std::to_string(row + 1),
-                    std::to_string(have_rows))
+    throw usage_error("row order of weight", "rows 0 to " + std::to_string(have_rows - 1),
+                      std::to_string(row))
         .in(label(info, source));
   }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "mainstem/decoder_block.h"
 #include "support/random_model.h"
@@ -53,7 +54,8 @@ TEST(Check, NamesTheFirstWeightThatIsNotFinite) {
   StateDict state = init_decoder_block(options, generator);
   for (StateEntry& entry : state) {
     if (entry.name == "mlp.w.weight")
-      entry.value.data<float>()[3 * 16 + 5] = std::copysign(NAN, -1);
+      entry.value.data<float>()[3 * 16 + 5] =
+          std::copysign(std::numeric_limits<float>::quiet_NaN(), -1.0F);
   }
   const WeightSources weights = decoder_block_weights(options, state);
   const auto results =

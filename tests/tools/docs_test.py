@@ -27,7 +27,9 @@ def anchors(text):
 
 
 def shown_commands(text):
-    """Every `mainstem …` of a page: indented lines, blocks with a prompt, and inline code."""
+    """Every `mainstem …` of a page: indented lines, blocks with a prompt, and inline code; a line that ends in a
+    backslash goes on in the next."""
+    text = re.sub(r"\\\n +", "", text)
     found = re.findall(r"^ {4}(mainstem .*)$", text, re.MULTILINE)
     found += re.findall(r"^\$ (mainstem .*)$", text, re.MULTILINE)
     found += re.findall(r"`(mainstem [^`]*)`", text)

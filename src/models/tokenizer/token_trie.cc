@@ -1,13 +1,29 @@
 #include "models/tokenizer/token_trie.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace mainstem::tokenizer {
+namespace {
+
+/// In the order of their texts; equal texts stay in the order in which they came.
+std::vector<TokenTrie::Entry> by_text(const std::vector<TokenTrie::Entry>& entries) {
+  std::vector<size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(entries[i].text, i); });
+  std::vector<TokenTrie::Entry> sorted;
+  sorted.reserve(entries.size());
+  for (const size_t i : order) sorted.push_back(entries[i]);
+  return sorted;
+}
+
+}  // namespace
 
 TokenTrie::TokenTrie(std::vector<Entry> entries) {
   std::erase_if(entries, [](const Entry& entry) { return entry.text.empty(); });
   if (entries.empty()) return;
-  std::ranges::stable_sort(entries, {}, &Entry::text);
+  entries = by_text(entries);
 
   // The entries that go through one node are neighbours: a node is a range of them.
   struct Range {
