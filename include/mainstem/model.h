@@ -67,6 +67,8 @@ class Model {
   const std::vector<std::string>& ignored_weights() const;
   /// Notes about the files worth telling a user (which rules were chosen, odd values).
   const std::vector<std::string>& notes() const;
+  /// Every file of the model: weights, and in a folder config, tokenizer and templates.
+  const std::vector<std::filesystem::path>& files() const;
 
  private:
   struct Impl;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,7 @@ struct ScoreOptions {
   int64_t rows = 0;
   /// Called after every part with the text's tokens read so far and all of them. May throw to stop.
   std::function<void(int64_t done, int64_t total)> progress = {};
+  const std::atomic<bool>* cancel = nullptr;  ///< as in SessionOptions
 };
 
 /// How well a model predicts a text.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,11 +57,19 @@ struct SequenceInput {
   std::vector<double> input = {};  ///< [T,D]: rows of a block on its own, instead of tokens
 };
 
+/// What ends a pass whose cancel flag was set. The sequences keep what they held before it.
+struct Cancelled : std::exception {
+  const char* what() const noexcept override { return "cancelled"; }
+};
+
 struct SessionOptions {
   Compute compute = Compute::kF32;
   int threads = 0;                 ///< 0: all that this process may use
   std::vector<SiteId> sites = {};  ///< values to deliver in every pass
   int64_t chunk = 512;             ///< longest prefill done in one pass when nothing is traced
+  /// Once it is true (a signal handler may set it) a running pass soon ends by Cancelled, and so
+  /// does each new one. Looked at between steps and inside the slow plain loops.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 /// Sequences and their key/value caches over one bound program. Not thread-safe.
@@ -83,6 +93,8 @@ class Session {
   /// The same with the output rows of every token, sequence after sequence.
   std::vector<double> forward_all(std::span<const SequenceInput> inputs, const TraceSink& sink = {},
                                   const ValuePatch& patch = {});
+  /// One pass with the output rows of every token, of which only the sink sees anything.
+  void observe(std::span<const SequenceInput> inputs, const TraceSink& sink);
 
  private:
   struct Impl;

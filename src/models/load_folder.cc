@@ -65,6 +65,23 @@ std::vector<std::string> spellings(const Family& family, const std::string& name
   return names;
 }
 
+/// The weights' files and what tokenizers, templates and the config itself are read from.
+std::vector<fs::path> files_of(const fs::path& path, const SafetensorsFolder& weights) {
+  std::vector<fs::path> files;
+  for (const SafetensorsFile& file : weights.files()) files.emplace_back(file.path());
+  std::error_code error;  // what cannot be listed cannot have been read
+  for (fs::recursive_directory_iterator each(path, error), end; !error && each != end;
+       each.increment(error)) {
+    const std::string kind = each->path().extension().string();
+    if (kind == ".json" || kind == ".jinja" || kind == ".txt" || kind == ".model" ||
+        kind == ".spm") {
+      files.push_back(each->path());
+    }
+    if (each.depth() > 0) each.disable_recursion_pending();
+  }
+  return files;
+}
+
 }  // namespace
 
 LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
@@ -98,6 +115,7 @@ LoadedFiles load_folder(const fs::path& path, const LoadOptions& options) {
   std::set<std::string> used;
   loaded.sources = find_weights(loaded.program, family, false, find, folder->path(), used);
   loaded.ignored = unused_tensors(folder->tensors(), used, family, folder->path());
+  loaded.files = files_of(path, *folder);
   loaded.notes = folder->warnings();
   loaded.generation = read_generation_rules(path, config, loaded.program.spec);
   // What Tokenizer::load() reads of a folder.

@@ -42,6 +42,7 @@ LoadedFiles load_gguf(const std::filesystem::path& path) {
   };
   loaded.sources = find_weights(loaded.program, family, true, find, file, used);
   loaded.ignored = unused_tensors(parts->tensors(), used, family, file);
+  for (const auto& part : parts->files()) loaded.files.emplace_back(part->path());
   loaded.notes = parts->warnings();
   if (const auto eos = first.get_int("tokenizer.ggml.eos_token_id"))
     loaded.generation.end_ids = {*eos};

@@ -19,6 +19,7 @@ struct LoadedFiles {
   const Family* family = nullptr;
   Program program;
   WeightSources sources;
+  std::vector<std::filesystem::path> files;  ///< what was read, or is when somebody asks for it
   std::vector<std::string> ignored, notes;
   GenerationRules generation;  ///< what config or metadata say themselves
   bool has_tokenizer = false;

@@ -29,6 +29,12 @@ Model Model::load(const fs::path& path, const LoadOptions& options) {
     throw bad_input("model", "a folder with config.json or a .gguf file", "no such file")
         .in(path.string());
   }
+  const std::string kind = path.extension().string();
+  if ((kind == ".safetensors" || kind == ".json") && !fs::is_directory(path, status)) {
+    throw bad_input("model", "a folder with config.json or a .gguf file", "one of its files")
+        .in(path.string())
+        .hint("give the folder: " + fs::absolute(path).parent_path().string());
+  }
   impl->files = fs::is_directory(path) ? load_folder(path, options) : load_gguf(path);
   impl->family_name = impl->files.family->name;
   if (options.skip_tokenizer) impl->files.has_tokenizer = false;
@@ -47,6 +53,7 @@ const WeightSources& Model::weights() const { return impl_->files.sources; }
 bool Model::has_tokenizer() const { return impl_->files.has_tokenizer; }
 const std::vector<std::string>& Model::ignored_weights() const { return impl_->files.ignored; }
 const std::vector<std::string>& Model::notes() const { return impl_->files.notes; }
+const std::vector<fs::path>& Model::files() const { return impl_->files.files; }
 
 std::vector<float> Model::forward(std::span<const int64_t> tokens, Compute compute,
                                   int threads) const {
@@ -62,7 +69,7 @@ void Model::trace(std::span<const int64_t> tokens, std::vector<SiteId> sites, co
   Session session(bound(), {.compute = compute, .threads = threads, .sites = std::move(sites)});
   const SequenceInput input{.sequence = session.add_sequence(),
                             .tokens = {tokens.begin(), tokens.end()}};
-  session.forward_all({&input, 1}, sink);
+  session.observe({&input, 1}, sink);
 }
 
 const Tokenizer& Model::tokenizer() const {

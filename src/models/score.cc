@@ -55,7 +55,9 @@ class Scorer {
       : program_(bound->program()),
         vocab_(program_.spec.vocab_size),
         rows_(options.rows > 0 ? options.rows : default_rows(vocab_)),
-        session_(bound, {.compute = options.compute, .threads = options.threads}),
+        session_(
+            bound,
+            {.compute = options.compute, .threads = options.threads, .cancel = options.cancel}),
         sequence_(session_.add_sequence()) {}
 
   /// Tokens from `first` on are predicted. `read` is told how many have gone through.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
@@ -18,6 +19,8 @@ struct ExecutorOptions {
   const kernels::CpuKernels* kernels = nullptr;
   /// Inputs of products with quantised weights are rounded to 8 bits (float only).
   kernels::InputPrecision precision = kernels::InputPrecision::kF32;
+  /// Ends a pass by Cancelled once it is true; it stays true until the pass has ended.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 /// Runs a plan. One pool entry per pass; workers meet at a barrier after each node. The program
@@ -45,6 +48,7 @@ class Executor {
   const ExecutorOptions options_;
   std::vector<int> store_of_step_;  // attention steps in order; -1 for others
   AlignedBuffer arenas_[3], packed_, scratch_;
+  std::vector<AlignedBuffer> squares_;  // of scores and patterns, not in use
 };
 
 extern template class Executor<float>;

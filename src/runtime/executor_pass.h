@@ -41,7 +41,12 @@ class Executor<T>::Pass {
     std::vector<T*> key_rows, value_rows;
     std::vector<kernels::AttentionSequence> fast;
     std::vector<reference::AttentionSequence<T>> plain;
-    std::vector<T> scores, pattern;
+    // Scores and patterns that somebody looks at, from the step until their last delivery.
+    bool wants_scores = false, wants_pattern = false;
+    AlignedBuffer square;
+    size_t square_size = 0;
+    T *scores = nullptr, *pattern = nullptr;
+    int undelivered = 0;
     std::vector<float> slopes;
     bool use_fast = false;
   };
@@ -68,8 +73,11 @@ class Executor<T>::Pass {
   void run_rotary(const Step& step, const Worker& worker);
   void run_attention(const PlanNode& node, const Worker& worker);
   void run_custom(const Step& step, const Worker& worker);
+  void check_cancel() const;
 
   // executor_trace.cc
+  bool needs_square(const PlanNode& node) const;
+  void open_square(const PlanNode& node);
   void deliver(const PlanNode& node);
   Shape shape_of(const Value& value) const;
   void deliver_cache(const SiteId& site, const Step& attention, bool keys);

@@ -43,9 +43,15 @@ template <typename T>
 void Executor<T>::Pass::run() {
   ThreadPool::shared().run(threads_, [&](const Worker& worker) {
     const auto& nodes = executor_.plan_.nodes;
+    check_cancel();
     for (size_t n = 0; n < nodes.size(); ++n) {
+      if (needs_square(nodes[n])) {
+        if (worker.index == 0) open_square(nodes[n]);
+        worker.sync();
+      }
       run_node(n, worker);
       worker.sync();
+      check_cancel();  // the values may be incomplete
       if (nodes[n].deliver.empty()) continue;
       if (worker.index == 0) deliver(nodes[n]);
       worker.sync();
@@ -136,11 +142,12 @@ void Executor<T>::Pass::prepare_attention(StepId id) {
   const auto wanted = [&](ValueId value) {
     return value != kNoId && executor_.plan_.wanted[static_cast<size_t>(value)];
   };
-  const bool square = wanted(attention.scores) || wanted(attention.pattern);
+  job.wants_scores = wanted(attention.scores);
+  job.wants_pattern = wanted(attention.pattern);
+  const bool square = job.wants_scores || job.wants_pattern;
   job.slopes.assign(params.alibi_slopes.begin(), params.alibi_slopes.end());
   job.use_fast = executor_.options_.kernels != nullptr && !square && !params.modulo_kv_map;
 
-  size_t square_size = 0;
   for (size_t i = 0; i < sequences_.size(); ++i) {
     KvStore<T>& kv = sequences_[i].state->stores[store];
     const reference::KeyLayout& layout = kv.layout();
@@ -158,16 +165,14 @@ void Executor<T>::Pass::prepare_attention(StepId id) {
       job.fast.push_back({begin, count, kv.keys(), kv.values()});
     }
     job.plain.push_back({begin, count, keys, kv.keys(), kv.values(), nullptr, nullptr});
-    square_size += static_cast<size_t>(params.heads * count * keys);
+    job.square_size += static_cast<size_t>(params.heads * count * keys);
   }
   if (square) {
-    job.scores.resize(square_size);
-    job.pattern.resize(square_size);
-    size_t at = 0;
-    for (reference::AttentionSequence<T>& sequence : job.plain) {
-      sequence.scores = job.scores.data() + at;
-      sequence.pattern = job.pattern.data() + at;
-      at += static_cast<size_t>(params.heads * sequence.rows * sequence.key_count);
+    for (const PlanNode& node : executor_.plan_.nodes) {
+      for (size_t index : node.deliver) {
+        const ValueId value = program().sites[index].value;
+        job.undelivered += value == attention.scores || value == attention.pattern ? 1 : 0;
+      }
     }
   }
   for (const kernels::KeyRange& range : job.ranges) {

@@ -5,9 +5,16 @@
 #include <cstring>
 
 #include "mainstem/error.h"
+#include "mainstem/session.h"
 #include "runtime/executor_pass.h"
 
 namespace mainstem {
+
+template <typename T>
+void Executor<T>::Pass::check_cancel() const {
+  const std::atomic<bool>* cancel = executor_.options_.cancel;
+  if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) throw Cancelled();
+}
 
 template <typename T>
 void Executor<T>::Pass::run_node(size_t number, const Worker& worker) {
@@ -163,6 +170,7 @@ void Executor<T>::Pass::run_linear(const Step& each, const Worker& worker) {
   const Value& input = program().value(each.inputs[0]);
   const Value& output = program().value(each.output);
   const reference::RowReader<T> reader = [&](int64_t row, T* out) {
+    check_cancel();
     executor_.weights_.read_weight_row(each.weights[0], row, out);
   };
   reference::linear<T>(value(each.inputs[0]), rows_.count(input.rows), input.width, reader,
@@ -277,7 +285,8 @@ void Executor<T>::Pass::run_attention(const PlanNode& node, const Worker& worker
                            .scale = params.scale,
                            .soft_cap = params.soft_cap,
                            .alibi_slopes = params.alibi_slopes,
-                           .modulo_kv_map = params.modulo_kv_map},
+                           .modulo_kv_map = params.modulo_kv_map,
+                           .cancel = executor_.options_.cancel},
                           std::span<const reference::AttentionSequence<T>>(job.plain),
                           job.begin.data(), job.end.data(), value(each.inputs[0]),
                           value(each.output), reinterpret_cast<double*>(worker_scratch(worker)),

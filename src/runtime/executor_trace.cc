@@ -31,6 +31,42 @@ Shape Executor<T>::Pass::shape_of(const Value& value) const {
 }
 
 template <typename T>
+bool Executor<T>::Pass::needs_square(const PlanNode& node) const {
+  if (node.is_gemm || step(node.step).op != Op::kAttention) return false;
+  const AttentionJob& job = attention_.at(node.step);
+  return job.wants_scores || job.wants_pattern;
+}
+
+/// Memory for one attention step's scores and pattern. They are by far the largest values of a
+/// long pass, so steps take turns with it.
+template <typename T>
+void Executor<T>::Pass::open_square(const PlanNode& node) {
+  AttentionJob& job = attention_.at(node.step);
+  const size_t squares = (job.wants_scores ? 1 : 0) + (job.wants_pattern ? 1 : 0);
+  const size_t bytes = squares * job.square_size * sizeof(T);
+  auto& spare = executor_.squares_;
+  while (!spare.empty() && job.square.size() < bytes) {
+    job.square = std::move(spare.back());
+    spare.pop_back();
+  }
+  if (job.square.size() < bytes) {
+    job.square = {};
+    job.square = AlignedBuffer(bytes);
+  }
+  if (job.wants_scores) job.scores = job.square.template as<T>();
+  if (job.wants_pattern) {
+    job.pattern = job.square.template as<T>() + (job.wants_scores ? job.square_size : 0);
+  }
+  const auto heads = std::get<AttentionParams>(step(node.step).params).heads;
+  int64_t at = 0;
+  for (reference::AttentionSequence<T>& sequence : job.plain) {
+    if (job.wants_scores) sequence.scores = job.scores + at;
+    if (job.wants_pattern) sequence.pattern = job.pattern + at;
+    at += heads * sequence.rows * sequence.key_count;
+  }
+}
+
+template <typename T>
 void Executor<T>::Pass::tell(const TraceEvent& event) const {
   if (watch_.sink) watch_.sink(event);
 }
@@ -67,9 +103,10 @@ void Executor<T>::Pass::deliver(const PlanNode& node) {
     if (producer.op == Op::kTokens) {
       tell({named.site, TensorView(DType::kI64, shape_of(each), rows_.ids(each.rows).data())});
     } else if (named.value == producer.scores || named.value == producer.pattern) {
-      const AttentionJob& job = attention_.at(each.producer);
-      const auto& data = named.value == producer.scores ? job.scores : job.pattern;
-      tell({named.site, TensorView(kDTypeOf<T>, shape_of(each), data.data())});
+      AttentionJob& job = attention_.at(each.producer);
+      const T* data = named.value == producer.scores ? job.scores : job.pattern;
+      tell({named.site, TensorView(kDTypeOf<T>, shape_of(each), data)});
+      if (--job.undelivered == 0) executor_.squares_.push_back(std::move(job.square));
     } else if (named.value == producer.cached_keys || named.value == producer.cached_values) {
       if (rows_.continues()) {
         deliver_cache(named.site, producer, named.value == producer.cached_keys);

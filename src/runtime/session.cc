@@ -32,7 +32,7 @@ class Engine {
  public:
   Engine(const BoundProgram& bound, const BoundWeights& weights, const SessionOptions& options)
       : program_(bound.program()) {
-    ExecutorOptions executor;
+    ExecutorOptions executor{.cancel = options.cancel};
     PlanOptions plan{.wanted = options.sites};
     if constexpr (std::is_same_v<T, float>) {
       if (options.compute != Compute::kF32Reference) {
@@ -231,6 +231,15 @@ std::vector<double> Session::forward_all(std::span<const SequenceInput> inputs,
   return impl_->run<double>(inputs, LogitRows::kAll, sink, patch);
 }
 
+void Session::observe(std::span<const SequenceInput> inputs, const TraceSink& sink) {
+  const int threads = impl_->options.threads;
+  if (impl_->f64) {
+    impl_->f64->run(inputs, LogitRows::kAll, sink, {}, threads);
+  } else {
+    impl_->f32->run(inputs, LogitRows::kAll, sink, {}, threads);
+  }
+}
+
 std::vector<SiteId> all_sites(const Program& program) {
   std::vector<SiteId> result;
   for (const NamedValue& named : program.sites) result.push_back(named.site);
@@ -244,7 +253,7 @@ std::vector<TracedValue> trace(const std::shared_ptr<const BoundProgram>& bound,
   std::vector<SequenceInput> own(inputs.begin(), inputs.end());
   for (SequenceInput& input : own) input.sequence = session.add_sequence();
   std::vector<TracedValue> values;
-  session.forward_all(own, [&](const TraceEvent& event) {
+  session.observe(own, [&](const TraceEvent& event) {
     Tensor copy(event.value.dtype(), event.value.shape());
     std::copy_n(event.value.data(), event.value.bytes(), copy.data<std::byte>());
     values.push_back({event.site, std::move(copy)});

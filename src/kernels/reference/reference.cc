@@ -135,6 +135,7 @@ void attention(const AttentionArgs& args, std::span<const AttentionSequence<T>> 
   for (const AttentionSequence<T>& sequence : sequences) {
     const auto [first, last] = worker.slice(sequence.rows * args.heads);
     for (int64_t job = first; job < last; ++job) {
+      if (args.cancel != nullptr && args.cancel->load(std::memory_order_relaxed)) return;
       const int64_t row = job / args.heads;
       const int64_t h = job % args.heads;
       const int64_t m = sequence.row_begin + row;

@@ -4,6 +4,7 @@
 // every step means; the fast kernels are tested against them. Sums are carried in double, so the
 // float versions round once at the end. Every function slices its own work among the workers.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -71,6 +72,7 @@ struct AttentionArgs {
   double scale = 1, soft_cap = 0;
   std::span<const double> alibi_slopes;
   bool modulo_kv_map = false;
+  const std::atomic<bool>* cancel = nullptr;  ///< once true: returns early, `out` is incomplete
 };
 
 /// out[m, h*E + e] = sum_s softmax_s(score)[s] v[s, g, e] over the half-open range of keys of row

@@ -13,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kWithoutOne = "commands that take --tokens work without one";
+
 std::string_view text_of(const MappedFile& file) {
   const auto bytes = file.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -58,7 +60,13 @@ Tokenizer load_file(const fs::path& path) {
   if (ending == ".model") {
     return load_with(path, "a SentencePiece model", tokenizer::from_sentencepiece);
   }
-  return Tokenizer::from_gguf(GgufFile::open(path));
+  const GgufFile file = GgufFile::open(path);
+  if (!file.has("tokenizer.ggml.model")) {
+    throw usage_error("tokenizer", "a file that holds one", "none")
+        .in(file.path())
+        .hint(kWithoutOne);
+  }
+  return Tokenizer::from_gguf(file);
 }
 
 }  // namespace
@@ -70,11 +78,11 @@ Tokenizer Tokenizer::load(const fs::path& folder_or_file) {
        {"tokenizer.json", "tokenizer.model", "spiece.model", "source.spm", "vocab.txt"}) {
     if (fs::exists(folder_or_file / name, error)) return load_file(folder_or_file / name);
   }
-  throw bad_input("tokenizer",
-                  "a file tokenizer.json, tokenizer.model, spiece.model, source.spm or vocab.txt",
-                  "none")
+  throw usage_error("tokenizer",
+                    "a file tokenizer.json, tokenizer.model, spiece.model, source.spm or vocab.txt",
+                    "none")
       .in(folder_or_file.string())
-      .hint("name the .gguf file itself if the model is one");
+      .hint(kWithoutOne);
 }
 
 Tokenizer Tokenizer::from_gguf(const GgufFile& file) {

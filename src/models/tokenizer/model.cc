@@ -21,7 +21,7 @@ void refuse_missing(std::string_view part, std::string_view word) {
                            : "characters that the vocabulary has tokens for",
                   one_byte ? hex_of(static_cast<uint8_t>(part[0])) : quote(part, 40))
       .in("the word " + quote(word, 40))
-      .hint("the model was trained without it; remove it, or ask for MissingByte::kDrop");
+      .hint("the model was trained without it: take it out of the text");
 }
 
 }  // namespace mainstem::tokenizer
