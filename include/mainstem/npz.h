@@ -62,4 +62,26 @@ class NpzFile {
 /// file appears under its name only when complete.
 void write_npz(const std::filesystem::path& path, std::span<const NamedTensor> tensors);
 
+/// Writes the same archive member by member, for values that do not fit in memory together.
+/// Without finish() no file appears. Errors of write(): a name that is empty, not UTF-8 or written
+/// before, a type that numpy does not have (kUsage); a disk that refuses (kBadInput).
+///
+///     NpzWriter writer("trace.npz");
+///     writer.write("blocks.0.q", view);
+///     writer.finish();
+class NpzWriter {
+ public:
+  explicit NpzWriter(const std::filesystem::path& path);
+  ~NpzWriter();
+  NpzWriter(NpzWriter&&) noexcept;
+  NpzWriter& operator=(NpzWriter&&) noexcept;
+
+  void write(std::string_view name, const TensorView& view);
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace mainstem

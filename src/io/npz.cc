@@ -101,29 +101,43 @@ Tensor NpzFile::read(std::string_view name) const {
 
 const std::string& NpzFile::path() const { return state_->path; }
 
-void write_npz(const std::filesystem::path& path, std::span<const NamedTensor> tensors) {
-  with_context(path.string(), [&] {
-    std::set<std::string_view> names;
-    for (const NamedTensor& tensor : tensors) {
-      const bool valid = !tensor.name.empty() && tensor.name.size() < 60000 &&
-                         valid_utf8_prefix(tensor.name) == tensor.name.size();
-      if (!valid) throw usage_error("array name", "a UTF-8 text", quote(tensor.name));
-      if (!names.insert(tensor.name).second) {
-        throw usage_error("array names", "each once", quote(tensor.name) + " twice");
-      }
+struct NpzWriter::State {
+  explicit State(const std::filesystem::path& target) : file(target), path(target.string()) {}
+
+  AtomicFile file;
+  ZipWriter zip{file};
+  std::string path;
+  std::set<std::string, std::less<>> names;
+};
+
+NpzWriter::NpzWriter(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
+NpzWriter::~NpzWriter() = default;
+NpzWriter::NpzWriter(NpzWriter&&) noexcept = default;
+NpzWriter& NpzWriter::operator=(NpzWriter&&) noexcept = default;
+
+void NpzWriter::write(std::string_view name, const TensorView& view) {
+  const std::string header = with_context(state_->path, [&] {
+    const bool valid =
+        !name.empty() && name.size() < 60000 && valid_utf8_prefix(name) == name.size();
+    if (!valid) throw usage_error("array name", "a UTF-8 text", quote(name));
+    if (!state_->names.emplace(name).second) {
+      throw usage_error("array names", "each once", quote(name) + " twice");
     }
+    return with_context(quote(name), [&] { return npy_header_text(view.dtype(), view.shape()); });
   });
-  AtomicFile file(path);
-  ZipWriter zip(file);
-  for (const NamedTensor& tensor : tensors) {
-    const std::string header = with_context(quote(tensor.name) + ", " + path.string(), [&] {
-      return npy_header_text(tensor.view.dtype(), tensor.view.shape());
-    });
-    zip.add(tensor.name + std::string(kSuffix), header,
-            {tensor.view.data(), static_cast<size_t>(tensor.view.bytes())});
-  }
-  zip.finish();
-  file.commit();
+  state_->zip.add(std::string(name) + std::string(kSuffix), header,
+                  {view.data(), static_cast<size_t>(view.bytes())});
+}
+
+void NpzWriter::finish() {
+  state_->zip.finish();
+  state_->file.commit();
+}
+
+void write_npz(const std::filesystem::path& path, std::span<const NamedTensor> tensors) {
+  NpzWriter writer(path);
+  for (const NamedTensor& tensor : tensors) writer.write(tensor.name, tensor.view);
+  writer.finish();
 }
 
 }  // namespace mainstem

@@ -74,6 +74,27 @@ TEST(Npz, WriteAndReadBack) {
   EXPECT_EQ(test::read_file(dir / "x.npz"), first);
 }
 
+TEST(Npz, MembersMayBeWrittenOneByOne) {
+  const test::TempDir dir;
+  const Tensor a = Tensor::from_f32({2, 2}, std::vector<float>{1, 2, 3, 4});
+  const Tensor b = Tensor::from_i64({}, std::vector<int64_t>{-5});
+  write_npz(dir / "x.npz", std::vector<NamedTensor>{{"b", b.view()}, {"a", a.view()}});
+  NpzWriter writer(dir / "y.npz");
+  writer.write("b", b.view());
+  const Tensor passing = a;
+  writer.write("a", passing.view());
+  EXPECT_FALSE(std::filesystem::exists(dir / "y.npz")) << "not before finish()";
+  writer.finish();
+  EXPECT_EQ(test::read_file(dir / "y.npz"), test::read_file(dir / "x.npz"));
+  {
+    NpzWriter given_up(dir / "z.npz");
+    given_up.write("a", a.view());
+    expect_error(ErrorCode::kUsage, {"\"a\" twice", "z.npz"},
+                 [&] { given_up.write("a", a.view()); });
+  }
+  EXPECT_EQ(dir.file_count(), 2u);
+}
+
 // The records for large files, with the limit moved so that a small file needs them.
 TEST(Npz, WriterUsesZip64WhereNeeded) {
   for (const uint64_t limit : {uint64_t{1}, uint64_t{100}, uint64_t{300}}) {
