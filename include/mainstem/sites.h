@@ -40,7 +40,7 @@ struct SiteId {
 std::string to_string(const SiteId& id);
 std::optional<SiteId> parse_site(std::string_view text);
 
-/// Shell-style match of a whole name: `*` any text, `?` one character. Linear time.
+/// Shell-style match of a whole name: `*` any text, `?` one character, `[ab]`, `[0-9]`, `[!a]`.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 }  // namespace mainstem

@@ -233,15 +233,15 @@ ValueId Builder::tied_head(ValueId x, const std::string& table_name, bool bias) 
 
 ValueId Builder::rotary(ValueId x, const RotarySpec& spec) {
   const std::vector<Dim> dims = tail(x);
-  return emit(
-      {.op = Op::kRotary,
-       .inputs = {x},
-       .params = RotaryParams{spec, dims[0].size, dims[1].size},
-       .formula =
-           spec.pairing == RotaryPairing::kHalfSplit
-               ? fmt::format("turn ({0}ⱼ, {0}ⱼ₊ᵣ⸝₂) by p · {1:g}^(−2j/r)", label(x), spec.base)
-               : fmt::format("turn ({0}₂ⱼ, {0}₂ⱼ₊₁) by p · {1:g}^(−2j/r)", label(x), spec.base)},
-      dims);
+  return emit({.op = Op::kRotary,
+               .inputs = {x},
+               .params = RotaryParams{spec, dims[0].size, dims[1].size},
+               .formula = spec.pairing == RotaryPairing::kHalfSplit
+                              ? fmt::format("turn ({0}[j], {0}[j+r/2]) by p · {1:g}^(−2j/r)",
+                                            label(x), spec.base)
+                              : fmt::format("turn ({0}[2j], {0}[2j+1]) by p · {1:g}^(−2j/r)",
+                                            label(x), spec.base)},
+              dims);
 }
 
 ValueId Builder::attention(ValueId q, ValueId k, ValueId v, const AttentionParams& params,

@@ -121,14 +121,42 @@ std::optional<SiteId> parse_site(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+/// Does the pattern's element at `p`, which is no '*', take this character? `next` is set to where
+/// the element after it begins. A '[' that nothing closes stands for itself.
+bool takes(std::string_view pattern, size_t p, char c, size_t& next) {
+  next = p + 1;
+  if (pattern[p] == '?') return true;
+  const size_t close = pattern[p] == '[' ? pattern.find(']', p + 2) : std::string_view::npos;
+  if (close == std::string_view::npos) return pattern[p] == c;
+  next = close + 1;
+  size_t at = p + 1;
+  const bool inverted = pattern[at] == '!';
+  if (inverted) ++at;
+  bool found = false;
+  for (; at < close; ++at) {
+    if (at + 2 < close && pattern[at + 1] == '-') {
+      found |= pattern[at] <= c && c <= pattern[at + 2];
+      at += 2;
+    } else {
+      found |= pattern[at] == c;
+    }
+  }
+  return found != inverted;
+}
+
+}  // namespace
+
 bool glob_match(std::string_view pattern, std::string_view text) {
   size_t p = 0;
   size_t t = 0;
   size_t star = std::string_view::npos;
   size_t resume = 0;
+  size_t next = 0;
   while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] != '*' && pattern[p] == text[t]))) {
-      ++p;
+    if (p < pattern.size() && pattern[p] != '*' && takes(pattern, p, text[t], next)) {
+      p = next;
       ++t;
     } else if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

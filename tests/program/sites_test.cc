@@ -148,7 +148,15 @@ TEST(Glob, MatchesWholeNames) {
   EXPECT_TRUE(glob_match("*", ""));
   EXPECT_FALSE(glob_match("", "a"));
   EXPECT_TRUE(glob_match("", ""));
-  EXPECT_FALSE(glob_match("[ab]", "a"));  // no other letters mean anything
+  EXPECT_TRUE(glob_match("blocks.[02].[qk]*", "blocks.2.k_rot"));
+  EXPECT_FALSE(glob_match("blocks.[02].*", "blocks.1.q"));
+  EXPECT_TRUE(glob_match("*.[!qk]", "blocks.2.v"));
+  EXPECT_FALSE(glob_match("*.[!qk]", "blocks.2.q"));
+  EXPECT_TRUE(glob_match("blocks.[1-3].q", "blocks.2.q"));
+  EXPECT_FALSE(glob_match("blocks.[1-3].q", "blocks.4.q"));
+  EXPECT_TRUE(glob_match("[a", "[a"));  // closed by nothing
+  EXPECT_FALSE(glob_match("[a", "a"));
+  EXPECT_FALSE(glob_match("{a,b}", "a"));  // no other letters mean anything
 }
 
 TEST(Glob, AgreesWithTryingEverything) {
