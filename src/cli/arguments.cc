@@ -54,7 +54,7 @@ Model load_model(const ModelOptions& options, bool with_tokenizer) {
 void add_prompt(Command& command, PromptOptions& options, PromptSources sources) {
   options.command = command;
   options.has_file = sources == PromptSources::kTextOrFile;
-  command.text("-p,--prompt", options.text, "TEXT", "The text");
+  command.any_text("-p,--prompt", options.text, "TEXT", "The text");
   if (options.has_file) {
     command.text("-f,--file", options.file, "FILE", "A file with the text; - is standard input");
   } else {
@@ -181,8 +181,15 @@ std::vector<int64_t> parse_ids(const std::string& text, const char* option) {
     return with_context(path, [&] { return parse_ids(content, option); });
   }
   std::vector<int64_t> ids;
-  constexpr std::string_view kBetween = ", \t\r\n[]";
-  for (size_t at = text.find_first_not_of(kBetween); at != std::string::npos;) {
+  constexpr std::string_view kSpace = " \t\r\n[]", kBetween = ", \t\r\n[]";
+  bool wants_id = false;  // a comma stands before
+  for (size_t at = text.find_first_not_of(kSpace); at != std::string::npos;) {
+    if (text[at] == ',') {
+      if (wants_id || ids.empty()) break;
+      wants_id = true;
+      at = text.find_first_not_of(kSpace, at + 1);
+      continue;
+    }
     const size_t end = std::min(text.find_first_of(kBetween, at), text.size());
     int64_t id = 0;
     const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, id);
@@ -190,8 +197,10 @@ std::vector<int64_t> parse_ids(const std::string& text, const char* option) {
       throw usage_error(option, "integers, as in 1,2,3", "'" + text.substr(at, end - at) + "'");
     }
     ids.push_back(id);
-    at = text.find_first_not_of(kBetween, end);
+    wants_id = false;
+    at = text.find_first_not_of(kSpace, end);
   }
+  if (wants_id) throw usage_error(option, "an id behind every comma", "none");
   if (ids.empty()) throw usage_error(option, "one id at least", "none");
   return ids;
 }

@@ -68,18 +68,26 @@ void add_block_options(Command& command, BlockOptions& options) {
                  "Where the norms stand (default: pre)");
   command.flag("--bias", options.bias, "Biases on every projection");
   command.flag("--rotary", options.rotary, "Rotary positions");
+  command.number("--eps", options.eps, "Of the norms, instead of theirs");
+  command.flag("--full", options.full,
+               "Tokens see all tokens (--causal, the default:\nnot later ones)");
+  command.negation("--causal", options.full);
   command.negation("--no-bias", options.bias);
   command.negation("--no-rotary", options.rotary);
 }
 
 BlockSpec block_spec(const BlockOptions& options) {
   if (options.width == 0) throw usage_error("--width", "the width of the block's stream", "none");
+  if (options.eps < 0 && options.eps != BlockOptions{}.eps) {
+    throw usage_error("--eps", "a number of at least 0", fmt::format("{:g}", options.eps));
+  }
   const MlpRow& mlp = mlp_row(options.mlp);
   const bool layer = options.norm == "layer";
   BlockSpec spec;
   spec.width = options.width;
   spec.norm = {
       .kind = layer ? NormKind::kLayer : NormKind::kRms, .eps = layer ? 1e-5 : 1e-6, .bias = layer};
+  if (options.eps >= 0) spec.norm.eps = options.eps;
   spec.placement = placement_of(options.placement);
   AttentionSpec& attention = spec.attention;
   attention.heads = options.heads;
@@ -98,6 +106,7 @@ BlockSpec block_spec(const BlockOptions& options) {
     }
     attention.head_width = options.width / options.heads;
   }
+  if (options.full) attention.mask = MaskKind::kFull;
   attention.score_scale = 1 / std::sqrt(static_cast<double>(attention.head_width));
   attention.q_bias = attention.k_bias = attention.v_bias = attention.output_bias = options.bias;
   if (options.rotary) {
@@ -136,11 +145,12 @@ BlockOptions second_block(const BlockOptions& first, const std::vector<std::stri
 
 std::string describe(const BlockOptions& options) {
   const BlockSpec spec = block_spec(options);
-  return fmt::format("{}-norm, {}, {}, D={} H={} K={} E={} F={}{}{}", options.placement,
+  return fmt::format("{}-norm, {}, {}, D={} H={} K={} E={} F={}{}{}{}{}", options.placement,
                      options.norm == "rms" ? "RMSNorm" : "LayerNorm", mlp_row(options.mlp).label,
                      spec.width, spec.attention.heads, spec.attention.kv_heads,
                      spec.attention.head_width, spec.mlp.hidden, options.bias ? ", biases" : "",
-                     options.rotary ? ", rotary" : "");
+                     options.rotary ? ", rotary" : "", options.full ? ", not causal" : "",
+                     options.eps >= 0 ? fmt::format(", eps {:g}", options.eps) : "");
 }
 
 }  // namespace mainstem::cli

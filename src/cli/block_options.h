@@ -13,7 +13,8 @@ namespace mainstem::cli {
 struct BlockOptions {
   int64_t width = 0, hidden = 0, heads = 1, kv_heads = 0, head_width = 0;
   std::string norm = "rms", mlp = "swiglu", placement = "pre";
-  bool bias = false, rotary = false;
+  bool bias = false, rotary = false, full = false;
+  double eps = -1;  ///< below 0: the norm's own
   bool operator==(const BlockOptions&) const = default;
 };
 

@@ -13,6 +13,7 @@
 #include "cli/json_writer.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/text.h"
 #include "kernels/cpu_kernels.h"
 #include "mainstem/error.h"
 #include "mainstem/rng.h"
@@ -162,14 +163,17 @@ int bench_model(const ModelBenchOptions& options) {
     return 0;
   }
   Table table({{""}, {""}});
-  table.add({"prefill", fmt::format("{:.1f} tok/s ({} tokens)", rates.prefill, options.prefill)});
-  table.add({"decode", fmt::format("{:.1f} tok/s ({} tokens)", rates.decode, options.decode)});
+  const auto rate = [](double rate, int64_t tokens) {
+    return fmt::format("{:.1f} tok/s ({})", rate, count_text(tokens, "token"));
+  };
+  table.add({"prefill", rate(rates.prefill, options.prefill)});
+  table.add({"decode", rate(rates.decode, options.decode)});
   table.add({"weights read", fmt::format("{:.1f} GB/s, {:.0f} % of the measured peak {:.1f}", read,
                                          100 * read / peak_read, peak_read)});
   table.add({"load", fmt::format("{:.0f} ms", rates.load_ms)});
   table.add({"peak memory", fmt::format("{:.0f} MB", rates.peak_rss_mb)});
   table.add(
-      {"with", fmt::format("{} threads, {}, --compute {}, median of {}", threads,
+      {"with", fmt::format("{}, {}, --compute {}, median of {}", count_text(threads, "thread"),
                            name(kernels::active_isa()), options.common.compute, options.repeat)});
   print(table.text());
   return 0;

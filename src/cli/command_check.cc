@@ -88,7 +88,9 @@ int check_model(const Options& options) {
   });
   if (options.common.json) {
     JsonWriter json;
-    json.begin_object(JsonWriter::kLines).key("checks").begin_array(JsonWriter::kLines);
+    json.begin_object(JsonWriter::kLines);
+    if (mistake) json.field("broken", options.mistake);
+    json.key("checks").begin_array(JsonWriter::kLines);
     for (const CheckResult& result : results) {
       json.begin_object().field("id", result.id);
       json.key("status").value(name(result.status)).field("detail", result.detail).end_object();

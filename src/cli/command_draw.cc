@@ -9,6 +9,7 @@
 #include "cli/block_options.h"
 #include "cli/console.h"
 #include "cli/json_writer.h"
+#include "cli/output_path.h"
 #include "cli/spec_json.h"
 #include "io/atomic_file.h"
 #include "mainstem/draw.h"
@@ -39,7 +40,8 @@ Source block_source(const BlockOptions& options) {
 }
 
 Source model_source(const Options& options) {
-  Model model = load_model(options.model, false);
+  const Model model = load_model(options.model, false);
+  if (!options.out.empty()) expect_no_model_file(options.out, model);
   const std::string file = std::filesystem::path(options.model.path).lexically_normal().string();
   const std::string name =
       std::filesystem::path(file.substr(0, file.find_last_not_of('/') + 1)).filename().string();

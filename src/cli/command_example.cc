@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 
@@ -36,14 +37,34 @@ ExampleOptions example_options(const Options& options) {
   return result;
 }
 
+/// What the block is; a part that a mistake makes untrue is left out.
 std::string title(const Options& options, const BlockSpec& spec) {
+  std::string text =
+      fmt::format("One block, B=1 T=4 D=8 H=1 F={}, seed {}", spec.mlp.hidden, options.seed);
+  const std::string mistake = options.mistake.substr(0, options.mistake.find('@'));
+  const auto add = [&](const std::string& part, std::string_view untrue) {
+    if (mistake != untrue) text += (text.find(':') == std::string::npos ? ": " : ", ") + part;
+  };
   std::string mlp = "SwiGLU";
   if (options.mlp == "gelu") mlp = "GELU (tanh form)";
   if (options.mlp == "gelu-erf") mlp = "GELU (erf form)";
-  return fmt::format("One block, B=1 T=4 D=8 H=1 F={}, seed {}: {}-norm, {}, {}, {}",
-                     spec.mlp.hidden, options.seed, options.placement,
-                     options.norm == "rms" ? "RMSNorm" : "LayerNorm", mlp,
-                     options.causal ? "causal" : "not causal");
+  add(options.placement + "-norm", "norm.placement");
+  add(options.norm == "rms" ? "RMSNorm" : "LayerNorm", "norm.missing");
+  add(mlp, "mlp.activation");
+  add(options.causal ? "causal" : "not causal", "attn.causal_mask");
+  return text;
+}
+
+/// Which drawn tensors a reader who repeats the draws would not expect: the plain MLPs' matrices
+/// come after those of SwiGLU.
+std::string order_of_draws(const Options& options) {
+  if (options.mlp == "swiglu") return {};
+  return "drawn in this order: X, W_Q, W_K, W_V, then W_swiglu [8,32] and W_mlp_out [16,8],\n"
+         "which this block does not use, then W1_gelu [8,32] and W2_gelu [32,8]\n";
+}
+
+std::string broken_text(const Options& options) {
+  return options.mistake.empty() ? "" : "made wrong on purpose: " + options.mistake + "\n";
 }
 
 /// Rows of four decimals, at most eight values on a line.
@@ -68,7 +89,11 @@ std::string json_text(const Options& options, const std::vector<ExampleStep>& st
   json.begin_object(JsonWriter::kLines).field("seed", options.seed);
   json.field("causal", options.causal).field("norm", options.norm).field("mlp", options.mlp);
   json.field("placement", options.placement);
-  if (!options.mistake.empty()) json.field("break", options.mistake);
+  if (!options.mistake.empty()) json.field("broken", options.mistake);
+  json.key("drawn").begin_array();
+  for (const char* name : {"X", "W_Q", "W_K", "W_V", "W_swiglu", "W_mlp_out"}) json.value(name);
+  if (options.mlp != "swiglu") json.value("W1_gelu").value("W2_gelu");
+  json.end_array();
   json.key("steps").begin_array(JsonWriter::kLines);
   for (const ExampleStep& step : steps) {
     json.begin_object().field("site", step.site).field("name", step.name);
@@ -89,7 +114,7 @@ std::string human_text(const Options& options, const BlockSpec& spec,
   std::string text = styled(Style::kBold, title(options, spec)) + "\n";
   text += options.norm == "rms" ? "γ = 1" : "γ = 1, β = 0";
   text += "; weights are used as x @ W, of each only the first row is shown\n";
-  if (!options.mistake.empty()) text += "made wrong on purpose: " + options.mistake + "\n";
+  text += order_of_draws(options) + broken_text(options);
   for (const ExampleStep& step : steps) {
     const bool is_joined = step.name == "x_proj" && spec.mlp.gated;
     const std::string head = fmt::format("{} {}", step.name, shape_text(step.value.shape()));
@@ -107,8 +132,11 @@ std::string human_text(const Options& options, const BlockSpec& spec,
 
 std::string markdown_text(const Options& options, const BlockSpec& spec,
                           const std::vector<ExampleStep>& steps) {
-  std::string text =
-      title(options, spec) + "\n\n| tensor | site | shape | formula |\n|---|---|---|---|\n";
+  std::string text = title(options, spec) + "\n";
+  for (const std::string& more : {order_of_draws(options), broken_text(options)}) {
+    if (!more.empty()) text += "\n" + more;
+  }
+  text += "\n| tensor | site | shape | formula |\n|---|---|---|---|\n";
   const auto shape = [](const ExampleStep& step) { return to_string(step.value.shape()); };
   for (const ExampleStep& step : steps) {
     const std::string site = step.is_weight ? "" : "`" + step.site + "`";
@@ -121,14 +149,34 @@ std::string markdown_text(const Options& options, const BlockSpec& spec,
   return text;
 }
 
+/// A mistake that this block's numbers cannot show would look like the right block.
+void expect_change(const std::vector<ExampleStep>& right, const std::vector<ExampleStep>& wrong,
+                   const Options& options) {
+  const bool same =
+      std::equal(right.begin(), right.end(), wrong.begin(), wrong.end(),
+                 [](const ExampleStep& a, const ExampleStep& b) {
+                   return a.site == b.site && to_f64(a.value.view()) == to_f64(b.value.view());
+                 });
+  if (!same) return;
+  throw usage_error("mistake " + options.mistake, "a block that it changes",
+                    "the same values at every step")
+      .hint(options.mistake.starts_with("norm.weight") ? "all norm weights of the example are 1"
+                                                       : "try another variant of the example");
+}
+
 int example(const Options& options) {
   Example block = make_example(example_options(options));
+  const auto run_steps = [&] {
+    return run_example(block, options.common.compute_mode(),
+                       options.common.threads > 0 ? options.common.thread_count() : 1);
+  };
+  std::vector<ExampleStep> steps = run_steps();
   if (!options.mistake.empty()) {
     block.program = make_mistake(block.program, parse_mistake(options.mistake));
+    std::vector<ExampleStep> wrong = run_steps();
+    expect_change(steps, wrong, options);
+    steps = std::move(wrong);
   }
-  const std::vector<ExampleStep> steps =
-      run_example(block, options.common.compute_mode(),
-                  options.common.threads > 0 ? options.common.thread_count() : 1);
   if (options.common.json) {
     print(json_text(options, steps));
   } else if (options.markdown) {

@@ -130,10 +130,10 @@ std::string facts(const Subject& subject, const ProgramCounts& counts, int64_t c
   return table.text();
 }
 
-/// The first block of each kind and its heading.
+/// The first block of each kind, those that equal it, and its heading.
 struct ShownBlock {
   Stack stack = Stack::kOnly;
-  int layer = 0;
+  std::vector<int64_t> layers;
   std::string heading;
 };
 
@@ -141,8 +141,7 @@ std::vector<ShownBlock> shown_blocks(const ModelSpec& spec) {
   std::vector<ShownBlock> shown;
   const auto add = [&](const StackSpec& stack, Stack which, const std::string& prefix) {
     for (const BlockGroup& group : group_blocks(stack)) {
-      shown.push_back({which, static_cast<int>(group.layers[0]),
-                       prefix + "blocks.N, N = " + layers_text(group.layers)});
+      shown.push_back({which, group.layers, prefix + "blocks.N, N = " + layers_text(group.layers)});
     }
   };
   if (spec.encoder) add(*spec.encoder, Stack::kEncoder, "encoder.");
@@ -150,16 +149,30 @@ std::vector<ShownBlock> shown_blocks(const ModelSpec& spec) {
   return shown;
 }
 
+/// The formula of one block as it stands for all equal blocks `layers`.
+std::string formula_of_group(const Program& program, const StepRow& row,
+                             const std::vector<int64_t>& layers) {
+  const SiteId& first = first_name(program, row.value);
+  if (row.site.site != Site::kResidPre || first.layer == row.site.layer) {
+    return formula_text(program, row);
+  }
+  const auto outside = [&](Site site) { return to_string({site, -1, row.site.stack}); };
+  if (layers.back() == 0) return "= " + outside(Site::kEmbed);
+  std::string before = outside(Site::kResidPost);
+  before.insert(before.rfind('.') + 1, "blocks.N-1.");
+  return "= " + before + (layers.front() == 0 ? " (block 0: " + outside(Site::kEmbed) + ")" : "");
+}
+
 /// One block of each kind, and everything outside the blocks.
 std::string step_text(const Program& program) {
   const std::vector<ShownBlock> shown = shown_blocks(program.spec);
+  const std::vector<int64_t> none = {-1};
   Table table({{"step"}, {"shape"}, {"size"}, {"formula"}});
   SiteId last{.stack = program.sites.front().site.stack};
-  for (const NamedValue& named : program.sites) {
-    const SiteId& site = named.site;
-    if (site.site == Site::kKCache || site.site == Site::kVCache) continue;
+  for (const StepRow& row : all_names(program)) {
+    const SiteId& site = row.site;
     const auto group = std::find_if(shown.begin(), shown.end(), [&](const ShownBlock& each) {
-      return each.layer == site.layer && each.stack == site.stack;
+      return each.layers[0] == site.layer && each.stack == site.stack;
     });
     if (site.layer >= 0 && group == shown.end()) continue;
     if (site.layer != last.layer || (site.stack != last.stack && site.site != Site::kLogits)) {
@@ -169,20 +182,16 @@ std::string step_text(const Program& program) {
                                          : "after the blocks");
     }
     last = site;
-    const SiteId& first = first_name(program, named.value);
-    const Value& value = program.value(named.value);
+    const Value& value = program.value(row.value);
     table.add({short_name(site), dims_letters(value), dims_numbers(value),
-               first == site ? program.formula(named.value) : "= " + to_string(first)});
+               formula_of_group(program, row, site.layer >= 0 ? group->layers : none)});
   }
   return table.text();
 }
 
 void write_sites(JsonWriter& json, const Program& program) {
   json.key("sites").begin_array(JsonWriter::kLines);
-  for (const NamedValue& named : program.sites) {
-    if (named.site.site == Site::kKCache || named.site.site == Site::kVCache) continue;
-    write_step(json, program, {named.site, named.value});
-  }
+  for (const StepRow& row : all_names(program)) write_step(json, program, row);
   json.end_array();
 }
 

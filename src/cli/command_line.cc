@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "cli/console.h"
 #include "cli/text.h"
@@ -15,6 +17,7 @@ constexpr const char* kAbout =
     "mainstem: the transformer block as a program of named steps.\n"
     "Run a model, see every step of it, check it against the known failure modes.\n\n"
     "Usage: mainstem COMMAND [OPTIONS]\n\n";
+constexpr std::string_view kDidYouMean = "did you mean ";
 constexpr const char* kFooter =
     "\nmainstem COMMAND --help says more. MODEL is a folder with config.json and\n"
     "safetensors, or a .gguf file.\n"
@@ -25,11 +28,36 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Help texts say the limits in words where they matter.
-template <typename Validator>
-CLI::Validator silent(Validator validator) {
-  validator.description("");
-  return validator;
+/// "--count" of "-n,--count".
+std::string long_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
+
+/// CLI11 clamps what is too large; here it is an error.
+template <typename Number>
+Number parse_number(const std::string& option, const std::string& text, const char* expected) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw usage_error(option, expected, "'" + text + "'");
+  }
+  return number;
+}
+
+std::string range_text(Command::Limits limits) {
+  return "a whole number from " + std::to_string(limits.low) +
+         (limits.high == INT64_MAX ? "" : " to " + std::to_string(limits.high));
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+Error& suggest(Error& error, const std::string& word, const std::vector<std::string>& known,
+               const std::string& otherwise) {
+  const std::string near = closest(word, known);
+  if (near.empty() && otherwise.empty()) return error;
+  return error.hint(near.empty() ? otherwise : std::string(kDidYouMean) + near + "?");
 }
 
 /// The first sentence of each command.
@@ -37,29 +65,64 @@ std::string overview(const CLI::App& app) {
   std::string text = kAbout;
   for (const CLI::App* each : app.get_subcommands({})) {
     const std::string about = one_line(each->get_description());
-    text += "  " + pad_right(each->get_name(), 10) + about.substr(0, about.find('.') + 1) + "\n";
+    std::string name = each->get_name();
+    for (const std::string& line : wrap(about.substr(0, about.find('.') + 1), 80 - 12)) {
+      text += "  " + pad_right(name, 10) + line + "\n";
+      name.clear();
+    }
   }
   return text + kFooter;
 }
 
-std::string names_of(const CLI::App& app) {
-  std::string names;
-  for (const CLI::App* each : app.get_subcommands({})) {
-    names += (names.empty() ? "" : ", ") + each->get_name();
-  }
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
   return names;
 }
 
 std::string quoted(const std::string& word) { return word.empty() ? "none" : "'" + word + "'"; }
 
-/// `bench` without a known word behind it; CLI11 would not say which there are.
-void check_subcommand(const CLI::App& app, const std::string& word) {
-  const std::vector<const CLI::App*> all = app.get_subcommands({});
-  if (all.empty() || word == "--help" || word == "-h") return;
-  for (const CLI::App* each : all) {
-    if (each->get_name() == word) return;
+/// The command of that name, or the App itself where the word asks for help. CLI11 would not say
+/// which commands there are.
+CLI::App& chosen_command(CLI::App& app, const std::string& what, const std::string& word) {
+  const std::vector<std::string> known = names_of(app);
+  if (known.empty() || word == "--help" || word == "-h") return app;
+  if (std::find(known.begin(), known.end(), word) != known.end()) return *app.get_subcommand(word);
+  Error error = usage_error(what, "one of " + joined(known), quoted(word));
+  throw suggest(error, word, known, "");
+}
+
+/// What nobody takes: CLI11 collects it, so that what is missing is reported first.
+void refuse_extras(const CLI::App& app, const std::string& otherwise) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return;
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options({})) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
-  throw usage_error(app.get_name(), "one of " + names_of(app), quoted(word));
+  const std::string word = extras[0].substr(0, extras[0].find('='));
+  Error error = word.starts_with('-') ? usage_error("option", "one that there is", quoted(word))
+                                      : usage_error("argument", "none more", quoted(word));
+  throw suggest(error, word.starts_with("--") ? word : "", known, otherwise);
+}
+
+/// CLI11's messages in our words.
+Error usage_error_of(const CLI::ParseError& error, const std::string& command) {
+  const std::string text = one_line(error.what());
+  const auto before = [&](const char* words) { return text.substr(0, text.find(words)); };
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return usage_error(command, before(" is required"), "none");
+  }
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    const std::string one = before(" excludes ");
+    return usage_error(one, "no" + text.substr(text.rfind(' ')) + " beside it", "both");
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool none = text.find("missing") != std::string::npos;
+    return usage_error(before(":"), none ? "a value behind it" : "one value",
+                       none ? "none" : "several");
+  }
+  return usage_error(text);
 }
 
 }  // namespace
@@ -74,23 +137,44 @@ void Command::negation(const std::string& names, bool& value) {
 
 void Command::number(const std::string& names, int64_t& value, Limits limits,
                      const std::string& help) {
-  app_->add_option(names, value, help)
-      ->check(silent(CLI::Range(limits.low, limits.high)))
-      ->type_name("N")
-      ->group(group_);
+  parsed(names, "N", help, [&value, limits, option = long_name(names)](const std::string& text) {
+    const std::string expected = range_text(limits);
+    const auto number = parse_number<int64_t>(option, text, expected.c_str());
+    if (number < limits.low || number > limits.high) throw usage_error(option, expected, text);
+    value = number;
+  });
 }
 
 void Command::number(const std::string& names, uint64_t& value, const std::string& help) {
-  app_->add_option(names, value, help)->type_name("N")->group(group_);
+  parsed(names, "N", help, [&value, option = long_name(names)](const std::string& text) {
+    value = parse_number<uint64_t>(option, text, "a whole number from 0 to 18446744073709551615");
+  });
 }
 
 void Command::number(const std::string& names, double& value, const std::string& help) {
-  app_->add_option(names, value, help)->type_name("X")->group(group_);
+  parsed(names, "X", help, [&value, option = long_name(names)](const std::string& text) {
+    const auto number = parse_number<double>(option, text, "a number");
+    if (!std::isfinite(number)) throw usage_error(option, "a finite number", text);
+    value = number;
+  });
 }
 
 void Command::text(const std::string& names, std::string& value, const std::string& type,
                    const std::string& help) {
-  app_->add_option(names, value, help)->type_name(type)->group(group_);
+  parsed(names, type, help, [&value, type, option = long_name(names)](const std::string& text) {
+    if (text.empty()) throw usage_error(option, type, "nothing");
+    value = text;
+  });
+}
+
+void Command::any_text(const std::string& names, std::string& value, const std::string& type,
+                       const std::string& help) {
+  parsed(names, type, help, [&value](const std::string& text) { value = text; });
+}
+
+void Command::parsed(const std::string& names, const std::string& type, const std::string& help,
+                     const std::function<void(const std::string&)>& take) {
+  app_->add_option_function<std::string>(names, take, help)->type_name(type)->group(group_);
 }
 
 void Command::texts(const std::string& names, std::vector<std::string>& value,
@@ -106,10 +190,14 @@ void Command::texts(const std::string& names, std::vector<std::string>& value,
 void Command::choice(const std::string& names, std::string& value,
                      const std::vector<std::string>& words, const std::string& help,
                      const std::string& type) {
-  app_->add_option(names, value, help)
-      ->check(silent(CLI::IsMember(words)))
-      ->type_name(type.empty() ? CLI::detail::join(words, "|") : type)
-      ->group(group_);
+  parsed(names, type.empty() ? CLI::detail::join(words, "|") : type, help,
+         [&value, words, option = long_name(names)](const std::string& text) {
+           if (std::find(words.begin(), words.end(), text) == words.end()) {
+             Error error = usage_error(option, "one of " + joined(words), "'" + text + "'");
+             throw suggest(error, text, words, "");
+           }
+           value = text;
+         });
 }
 
 void Command::positional(const std::string& name, std::string& value, bool required,
@@ -138,6 +226,7 @@ struct CommandLine::Impl {
 };
 
 CommandLine::CommandLine() : impl_(std::make_unique<Impl>()) {
+  impl_->app.allow_extras();  // and so do the commands: refuse_extras() speaks for them
   impl_->app.set_version_flag("--version", "mainstem " MAINSTEM_VERSION);
   impl_->app.require_subcommand(1);
   impl_->app.get_formatter()->column_width(28);
@@ -151,28 +240,34 @@ Command CommandLine::add(const std::string& name, const std::string& about) {
 int CommandLine::run(std::vector<std::string> arguments) {
   CLI::App& app = impl_->app;
   const std::string first = arguments.empty() ? "" : arguments[0];
-  const std::string second = arguments.size() < 2 ? "" : arguments[1];
-  std::string command;
-  for (const CLI::App* each : app.get_subcommands({})) {
-    if (each->get_name() == first) command = first;
+  CLI::App* command = &app;
+  std::string name;  // "trace", "bench model"
+  if (first != "--version") command = &chosen_command(app, "command", first);
+  if (command != &app) {
+    name = first;
+    CLI::App& second = chosen_command(*command, first, arguments.size() < 2 ? "" : arguments[1]);
+    if (&second != command) name += " " + second.get_name();
+    command = &second;
   }
-  if (command.empty() && first != "--help" && first != "-h" && first != "--version") {
-    throw usage_error("command", "one of " + names_of(app), quoted(first));
-  }
-  if (!command.empty()) check_subcommand(*app.get_subcommand(command), second);
+  const std::string hint = "see mainstem " + (name.empty() ? "" : name + " ") + "--help";
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    print(command.empty() ? overview(app) : app.help());
+    print(name.empty() ? overview(app) : app.help());
     return 0;
   } catch (const CLI::CallForVersion& version) {
     print(std::string(version.what()) + "\n");
     return 0;
   } catch (const CLI::ParseError& error) {
-    throw usage_error(one_line(error.what()))
-        .hint("see mainstem " + (command.empty() ? "" : command + " ") + "--help");
+    throw usage_error_of(error, name).hint(hint);
+  } catch (Error& error) {  // a value that its option does not take
+    if (std::string_view(error.what()).find(kDidYouMean) == std::string_view::npos) {
+      error.hint(hint);
+    }
+    throw;
   }
+  refuse_extras(*command, hint);
   return impl_->chosen();
 }
 
@@ -180,14 +275,16 @@ void parse_words(const std::vector<std::string>& words,
                  const std::function<void(Command&)>& declare) {
   CLI::App app;
   app.set_help_flag();
+  app.allow_extras();
   Action none;
   Command command(app, &none);
   declare(command);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
-    throw usage_error(one_line(error.what()));
+    throw usage_error_of(error, "options");
   }
+  refuse_extras(app, "");
 }
 
 }  // namespace mainstem::cli

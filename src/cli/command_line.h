@@ -30,8 +30,11 @@ class Command {
   void number(const std::string& names, int64_t& value, Limits limits, const std::string& help);
   void number(const std::string& names, uint64_t& value, const std::string& help);
   void number(const std::string& names, double& value, const std::string& help);
+  /// Anything but the empty text, which any_text() takes too.
   void text(const std::string& names, std::string& value, const std::string& type,
             const std::string& help);
+  void any_text(const std::string& names, std::string& value, const std::string& type,
+                const std::string& help);
   /// May be given several times.
   void texts(const std::string& names, std::vector<std::string>& value, const std::string& type,
              const std::string& help);
@@ -49,6 +52,9 @@ class Command {
   void action(Action action);
 
  private:
+  void parsed(const std::string& names, const std::string& type, const std::string& help,
+              const std::function<void(const std::string&)>& take);
+
   CLI::App* app_;
   Action* chosen_;
   std::string group_ = "Options";

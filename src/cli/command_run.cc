@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "cli/interrupt.h"
 #include "cli/json_writer.h"
+#include "cli/text.h"
 #include "mainstem/error.h"
 #include "mainstem/sampling.h"
 
@@ -44,10 +45,22 @@ void check_sampling(const SamplingOptions& options) {
   }
 }
 
+/// Options that only draws use would be without effect.
+void expect_draws(const Command& command, const SamplingOptions& options) {
+  if (options.temperature > 0) return;
+  for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"}) {
+    if (!command.given(option)) continue;
+    throw usage_error(option, "--temperature above 0 with it",
+                      command.given("--temperature") ? "0" : "none")
+        .hint("without it the most probable token is taken");
+  }
+}
+
 struct Generated {
   std::vector<int64_t> ids;
   std::string text;
   const char* stop = "length";
+  bool context_full = false;
   size_t prompt_tokens = 0;
   int64_t decode_passes = 0;
   double first_token_s = 0, prefill_s = 0, decode_s = 0;
@@ -77,7 +90,8 @@ class Generation {
         options_(options),
         start_(start),
         session_(model.bound(), {.compute = options.common.compute_mode(),
-                                 .threads = options.common.thread_count()}),
+                                 .threads = options.common.thread_count(),
+                                 .cancel = interrupt_flag()}),
         sequence_(session_.add_sequence()),
         sampler_(options.sampling) {
     if (model.has_tokenizer())
@@ -101,7 +115,11 @@ class Generation {
       history.push_back(id);
       emit(id);
       const bool full = context > 0 && static_cast<int64_t>(history.size()) >= context;
-      if (made + 1 == options_.count || full) break;
+      if (made + 1 == options_.count) break;
+      if (full) {
+        result_.context_full = true;
+        break;
+      }
       const auto begin = Clock::now();
       logits = forward({id});
       result_.decode_s += seconds_since(begin);
@@ -169,7 +187,7 @@ std::string json_text(const SequenceInput& prompt, const Generated& made, bool h
 }
 
 std::string summary(const Generated& made) {
-  std::string text = fmt::format("[prompt {} tokens", made.prompt_tokens);
+  std::string text = "[prompt " + count_text(static_cast<int64_t>(made.prompt_tokens), "token");
   if (const auto rate = made.prefill_rate()) text += fmt::format(", {:.1f} tok/s", *rate);
   text += fmt::format(" | generated {}", made.ids.size());
   if (const auto rate = made.decode_rate()) text += fmt::format(", {:.1f} tok/s", *rate);
@@ -180,6 +198,7 @@ std::string summary(const Generated& made) {
 int run(const Options& options, Clock::time_point start) {
   check_prompt(options.prompt);
   check_sampling(options.sampling);
+  expect_draws(*options.prompt.command, options.sampling);
   watch_interrupt();
   const Model model = load_model(options.model, true);
   if (model.spec().head.kind == HeadKind::kNone) {
@@ -195,6 +214,10 @@ int run(const Options& options, Clock::time_point start) {
     } else {
       print("\n");
       note(summary(made));
+    }
+    if (made.context_full) {
+      note(fmt::format("stopped: the model's context of {} tokens is full",
+                       model.spec().context_length));
     }
   } catch (const Interrupted&) {
     if (!options.common.json) print("\n");

@@ -76,11 +76,13 @@ int run_score(const Options& options) {
   const ScoreOptions scoring{.context = options.context,
                              .compute = options.common.compute_mode(),
                              .threads = options.common.thread_count(),
-                             .progress = [&](int64_t done, int64_t total) {
-                               check_interrupt();
-                               if (!bar) bar.emplace("scoring", total);
-                               bar->update(done);
-                             }};
+                             .progress =
+                                 [&](int64_t done, int64_t total) {
+                                   check_interrupt();
+                                   if (!bar) bar.emplace("scoring", total);
+                                   bar->update(done);
+                                 },
+                             .cancel = interrupt_flag()};
   const Score result =
       options.has_file ? score(model, text, scoring) : score(model.bound(), ids, {}, scoring);
   bar.reset();

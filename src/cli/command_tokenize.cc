@@ -7,6 +7,7 @@
 #include "cli/console.h"
 #include "cli/json_writer.h"
 #include "cli/table.h"
+#include "cli/text.h"
 #include "mainstem/error.h"
 
 namespace mainstem::cli {
@@ -41,7 +42,8 @@ int tokenize(const Options& options) {
     table.add({std::to_string(i), std::to_string(ids[i]), "'" + tokenizer.piece(ids[i]) + "'",
                styled(Style::kDim, note_of(tokenizer, ids[i]))});
   }
-  print(fmt::format("{} tokens\n", ids.size()) + (ids.empty() ? "" : table.text()));
+  print(count_text(static_cast<int64_t>(ids.size()), "token") + "\n" +
+        (ids.empty() ? "" : table.text()));
   return 0;
 }
 

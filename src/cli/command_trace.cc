@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "base/number_text.h"
 #include "cli/arguments.h"
@@ -13,20 +12,21 @@
 #include "cli/foreign_names.h"
 #include "cli/interrupt.h"
 #include "cli/json_writer.h"
+#include "cli/output_path.h"
 #include "cli/progress.h"
 #include "cli/step_table.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "cli/trace_file.h"
 #include "cli/trace_values.h"
 #include "mainstem/check.h"
 #include "mainstem/error.h"
-#include "mainstem/npz.h"
-#include "mainstem/safetensors.h"
 
 namespace mainstem::cli {
 namespace {
 
 constexpr size_t kFirstInTable = 3;
+constexpr int kLongestName = 12;  // a longer one stands above its row
 
 struct Options {
   CommonOptions common;
@@ -41,40 +41,6 @@ Naming naming_of(const std::string& names) {
   return names == "ggml" ? Naming::kGgml : Naming::kMainstem;
 }
 
-/// Where full tensors go: a safetensors file as they come, an npz file at the end.
-class OutputFile {
- public:
-  OutputFile(const std::string& path, std::vector<TensorPlan> plan,
-             const std::map<std::string, std::string>& about)
-      : path_(path), count_(plan.size()) {
-    if (path.ends_with(".safetensors")) writer_.emplace(path, plan, about);
-  }
-  void write(const std::string& name, const TensorView& view) {
-    bytes_ += view.bytes();
-    if (writer_) return writer_->write(name, view);
-    Tensor copy(view.dtype(), view.shape());
-    std::copy_n(view.data(), view.bytes(), copy.data<std::byte>());
-    kept_.emplace_back(name, std::move(copy));
-  }
-  void finish() {
-    if (writer_) return writer_->finish();
-    std::vector<NamedTensor> tensors;
-    for (const auto& [name, tensor] : kept_) tensors.push_back({name, tensor.view()});
-    write_npz(path_, tensors);
-  }
-  std::string summary() const {
-    return fmt::format("{}: {} tensors, {}\n", path_, count_,
-                       byte_size(static_cast<double>(bytes_)));
-  }
-
- private:
-  std::string path_;
-  size_t count_;
-  int64_t bytes_ = 0;
-  std::optional<SafetensorsWriter> writer_;
-  std::vector<std::pair<std::string, Tensor>> kept_;
-};
-
 /// The part of the table in which a site stands; of a default SiteId, what comes before the blocks.
 std::string section_of(const SiteId& site) {
   const std::string stack = site.stack == Stack::kEncoder   ? "encoder."
@@ -88,7 +54,6 @@ std::string section_of(const SiteId& site) {
 
 struct Step {
   Selected selected;
-  std::string name;
   int axis = -1;
   Shape shape;
   Summary summary;
@@ -101,10 +66,9 @@ class Trace {
     const auto tokens = static_cast<int64_t>(input_.tokens.size());
     const auto encoder_tokens = static_cast<int64_t>(input_.encoder_tokens.size());
     positions_ = parse_positions(options.positions, tokens);
-    const Naming naming = naming_of(options.names);
-    for (const Selected& selected : select_sites(program, split(options.sites, ','))) {
+    for (const Selected& selected :
+         select_sites(program, parse_globs(options.sites), naming_of(options.names))) {
       Step step{selected,
-                foreign_name(naming, program, selected.value, selected.site),
                 query_axis(program, selected),
                 shape_in_pass(program, selected, tokens, encoder_tokens),
                 {}};
@@ -119,19 +83,24 @@ class Trace {
   }
 
   void run(const std::shared_ptr<const BoundProgram>& bound) {
-    std::optional<OutputFile> file;
+    std::optional<TraceFile> file;
     if (!options_.out.empty()) file.emplace(options_.out, plan(), about());
     SessionOptions session_options{.compute = options_.common.compute_mode(),
                                    .threads = options_.common.thread_count(),
-                                   .sites = {}};
-    for (const Step& step : steps_) session_options.sites.push_back(step.selected.site);
+                                   .cancel = interrupt_flag()};
+    for (const Step& step : steps_) {
+      if (!step.selected.is_line) session_options.sites.push_back(step.selected.site);
+    }
     Session session(bound, session_options);
     input_.sequence = session.add_sequence();
     Progress progress("trace", static_cast<int64_t>(steps_.size()));
     size_t next = 0;
+    const auto skip_lines = [&] {
+      while (next < steps_.size() && steps_[next].selected.is_line) ++next;
+    };
     const TraceSink sink = [&](const TraceEvent& event) {
       check_interrupt();
-      // A value comes once under each of its names; ours is the next one chosen.
+      skip_lines();
       if (next >= steps_.size() || !(event.site == steps_[next].selected.site)) return;
       Step& step = steps_[next++];
       Tensor keep;
@@ -141,15 +110,16 @@ class Trace {
                  : cut(event.value, step.axis, positions_.begin, positions_.end, keep);
       step.shape = value.shape();
       step.summary = summarise(value);
-      if (file) file->write(step.name, value);
+      if (file) file->write(step.selected.name, value);
       progress.update(static_cast<int64_t>(next));
     };
     if (last_only_) {
       session.forward({&input_, 1}, sink);
     } else {
-      session.forward_all({&input_, 1}, sink);
+      session.observe({&input_, 1}, sink);
     }
     check_interrupt();
+    skip_lines();
     if (next != steps_.size()) throw internal_error("a wanted step did not come");
     if (!file) return;
     for (const auto& [name, ids] : missing_tokens()) {
@@ -167,9 +137,13 @@ class Trace {
     } else {
       json.field("ids", input_.tokens);
     }
+    if (!options_.mistake.empty()) json.field("broken", options_.mistake);
     json.key("steps").begin_array(JsonWriter::kLines);
     for (const Step& step : steps_) {
-      json.begin_object().field("site", step.name).field("shape", step.shape);
+      if (step.selected.is_line) continue;
+      json.begin_object().field("site", step.selected.name);
+      if (step.selected.same_as) json.field("same_as", to_string(*step.selected.same_as));
+      json.field("shape", step.shape);
       json.field("rms", step.summary.rms);
       write_number(json.key("min"), step, step.summary.minimum);
       write_number(json.key("max"), step, step.summary.maximum);
@@ -181,7 +155,9 @@ class Trace {
   }
 
   std::string human_text() const {
-    if (!file_summary_.empty()) return file_summary_;
+    const std::string head =
+        options_.mistake.empty() ? "" : "made wrong on purpose: " + options_.mistake + "\n";
+    if (!file_summary_.empty()) return head + file_summary_;
     Table table({{"step"},
                  {"shape"},
                  {"rms", Align::kRight},
@@ -195,23 +171,47 @@ class Trace {
       const bool goes_on = site.site == Site::kLogits && heading.starts_with("after");
       if (const std::string section = section_of(site); section != heading && !goes_on) {
         heading = section;
-        table.add_heading(heading);
+        table.add_heading(shown_heading(heading));
       }
-      std::string first;
-      const auto& values = step.summary.first;
-      for (size_t i = 0; i < std::min(values.size(), kFirstInTable); ++i) {
-        first += i > 0 ? " " : "";
-        first += step.summary.is_integer ? number_text(values[i], "{:.15g}")
-                                         : number_text(values[i], "{:.3g}");
-      }
-      table.add({step.name == to_string(site) ? short_name(site) : step.name,
-                 shape_text(step.shape), short_number(step.summary.rms),
-                 short_number(step.summary.minimum), short_number(step.summary.maximum), first});
+      add_row(table, step);
     }
-    return table.text();
+    return head + table.text();
   }
 
  private:
+  /// A block under the name that it has in the world of the names.
+  std::string shown_heading(const std::string& section) const {
+    if (options_.names != "hf" || !section.starts_with("blocks.")) return section;
+    return "model.layers" + section.substr(section.find('.'));
+  }
+
+  void add_row(Table& table, const Step& step) const {
+    const Selected& selected = step.selected;
+    std::string name = selected.name;
+    if (name == to_string(selected.site)) name = short_name(selected.site);
+    const std::string prefix = shown_heading(section_of(selected.site)) + ".";
+    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+    if (selected.is_line) {
+      // In another world's naming both names may be the same one.
+      const std::string own = short_name(selected.site);
+      if (name == own) table.add_line(pad_right(own, 11) + " = " + to_string(*selected.same_as));
+      return;
+    }
+    std::string first;
+    const auto& values = step.summary.first;
+    for (size_t i = 0; i < std::min(values.size(), kFirstInTable); ++i) {
+      first += i > 0 ? " " : "";
+      first += step.summary.is_integer ? number_text(values[i], "{:.15g}")
+                                       : number_text(values[i], "{:.3g}");
+    }
+    if (text_width(name) > kLongestName) {
+      table.add_line(std::move(name));
+      name.clear();
+    }
+    table.add({std::move(name), shape_text(step.shape), short_number(step.summary.rms),
+               short_number(step.summary.minimum), short_number(step.summary.maximum), first});
+  }
+
   static void write_number(JsonWriter& json, const Step& step, double number) {
     step.summary.is_f32 ? json.value(static_cast<float>(number)) : json.value(number);
   }
@@ -228,7 +228,7 @@ class Trace {
     }
     std::erase_if(missing, [&](const auto& each) {
       return std::any_of(steps_.begin(), steps_.end(),
-                         [&](const Step& step) { return step.name == each.first; });
+                         [&](const Step& step) { return step.selected.name == each.first; });
     });
     return missing;
   }
@@ -237,9 +237,10 @@ class Trace {
     const DType dtype = options_.common.compute == "f64" ? DType::kF64 : DType::kF32;
     std::vector<TensorPlan> plan;
     for (const Step& step : steps_) {
+      if (step.selected.is_line) continue;
       const bool ids =
           program_.step(program_.value(step.selected.value).producer).op == Op::kTokens;
-      plan.push_back({step.name, ids ? DType::kI64 : dtype, step.shape});
+      plan.push_back({step.selected.name, ids ? DType::kI64 : dtype, step.shape});
     }
     for (const auto& [name, ids] : missing_tokens()) {
       plan.push_back({name, DType::kI64, {1, std::ssize(*ids)}});
@@ -277,6 +278,7 @@ int trace_command(const Options& options) {
   if (!options.mistake.empty()) mistake = parse_mistake(options.mistake);
   watch_interrupt();
   const Model model = load_model(options.model, options.prompt.needs_tokenizer());
+  if (!options.out.empty()) expect_no_model_file(options.out, model);
   SequenceInput input = first_input(options.prompt, model);
   std::shared_ptr<const BoundProgram> bound = model.bound();
   if (mistake) {
@@ -298,11 +300,16 @@ void add_trace(CommandLine& line) {
   add_model(command, options->model);
   add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
   add_decoder_tokens(command, options->prompt);
-  command.text("--sites", options->sites, "GLOB,...", "Steps by name, as in 'blocks.0.*,logits'");
+  command.text("--sites", options->sites, "GLOB,...",
+               "Steps by name: 'blocks.{0,2}.*,logits'. Where a\n"
+               "value has two names (inspect says so), a glob\n"
+               "gives it under the first, and a name written out\n"
+               "under that name. With --names also those names");
   command.text("--positions", options->positions, "WHICH",
                "Tokens to keep of what has one row per query\n"
                "token (never of k and v, nor of an encoder that a\n"
-               "decoder follows): all, last or A:B");
+               "decoder follows): all, last, N or A:B, from 0; -1\n"
+               "is the last");
   command.text("--out", options->out, "FILE", "Full tensors to F.safetensors or F.npz");
   command.choice("--names", options->names, {"mainstem", "hf", "tl", "ggml"},
                  "Names of transformers' modules, TransformerLens\n"

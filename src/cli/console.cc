@@ -14,6 +14,8 @@
 namespace mainstem::cli {
 namespace {
 
+bool g_output_closed = false;
+
 bool colours() {
   static const bool on = [] {
     const char* no_color = std::getenv("NO_COLOR");
@@ -27,6 +29,7 @@ bool colours() {
 }  // namespace
 
 void print(std::string_view text) {
+  if (g_output_closed) throw bad_input("standard output", "one that is open", "a closed one");
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
@@ -86,6 +89,7 @@ std::string styled(Style style, std::string_view text) {
 void keep_standard_files() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
+      g_output_closed |= fd == STDOUT_FILENO;
       // open() takes the lowest free number, which is this one.
       if (::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) return;
     }

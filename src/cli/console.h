@@ -24,7 +24,7 @@ enum class Style { kBold, kDim, kGreen, kRed };
 std::string styled(Style style, std::string_view text);
 
 /// Opens /dev/null in place of standard files that the caller closed, so that no file of ours
-/// gets their numbers.
+/// gets their numbers. print() then throws an Error (bad input).
 void keep_standard_files();
 
 }  // namespace mainstem::cli

@@ -105,6 +105,7 @@ std::string_view activation_node(const Program& program, const SiteId& site) {
 }  // namespace
 
 std::string foreign_name(Naming naming, const Program& program, ValueId value, const SiteId& own) {
+  if (naming == Naming::kMainstem) return to_string(own);
   const auto name_of = [&](const SiteId& site) {
     // The rows are of models of one stack; two stacks would get the same names twice.
     if (site.stack != Stack::kOnly) return std::string();

@@ -100,7 +100,7 @@ struct Difference {
 
 std::vector<Difference> differences(const Program& a, const Program& b, size_t& same) {
   std::vector<Difference> result;
-  const std::vector<StepRow> rows_a = first_names(a), rows_b = first_names(b);
+  const std::vector<StepRow> rows_a = all_names(a), rows_b = all_names(b);
   size_t next_b = 0;
   const auto only_second = [&](const StepRow& row) {
     result.push_back({to_string(row.site), std::nullopt, row});
@@ -122,8 +122,8 @@ std::vector<Difference> differences(const Program& a, const Program& b, size_t& 
     const Value& va = a.value(row.value);
     const Value& vb = b.value(both.second->value);
     both.shape = va.dims != vb.dims;
-    both.formula = a.formula(row.value) != b.formula(both.second->value);
-    both.parameters = parameters_of(a, row.value) != parameters_of(b, both.second->value);
+    both.formula = formula_text(a, row) != formula_text(b, *both.second);
+    both.parameters = parameters_of(a, row) != parameters_of(b, *both.second);
     if (both.shape || both.formula || both.parameters) {
       result.push_back(std::move(both));
     } else {
@@ -136,10 +136,10 @@ std::vector<Difference> differences(const Program& a, const Program& b, size_t& 
 
 std::string steps_text(const Program& program) {
   Table table({{"step"}, {"shape"}, {"size"}, {"formula"}});
-  for (const StepRow& row : first_names(program)) {
+  for (const StepRow& row : all_names(program)) {
     const Value& value = program.value(row.value);
     table.add({short_name(row.site), dims_letters(value), dims_numbers(value),
-               program.formula(row.value)});
+               formula_text(program, row)});
   }
   return table.text();
 }
@@ -167,13 +167,14 @@ std::string difference_text(const Program& a, const Program& b) {
                           const char* label, bool titled) {
       if (!row) return table.add({titled ? name : "", label, "no such step"});
       table.add({titled ? name : "", label, dims_numbers(program.value(row->value)),
-                 with_commas(parameters_of(program, row->value)), program.formula(row->value)});
+                 with_commas(parameters_of(program, *row)), formula_text(program, *row)});
     };
     side(a, each.first, "A", true);
     side(b, each.second, "B", false);
   }
   return "Steps that differ\n" + table.text() +
-         fmt::format("The other {} steps are the same.\n", same);
+         fmt::format("The other {} {} the same.\n", count_text(static_cast<int64_t>(same), "step"),
+                     same == 1 ? "is" : "are");
 }
 
 void write_block(JsonWriter& json, const BlockOptions& options, const Counted& block) {
@@ -191,7 +192,7 @@ void write_block(JsonWriter& json, const BlockOptions& options, const Counted& b
   json.end_array().key("spec");
   write_spec(json, block_spec(options));
   json.key("sites").begin_array(JsonWriter::kLines);
-  for (const StepRow& row : first_names(block.program)) write_step(json, block.program, row);
+  for (const StepRow& row : all_names(block.program)) write_step(json, block.program, row);
   json.end_array();
 }
 

@@ -7,9 +7,10 @@
 namespace mainstem::cli {
 namespace {
 
-volatile std::sig_atomic_t g_interrupted = 0;
+std::atomic<bool> g_interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-void remember(int) { g_interrupted = 1; }
+void remember(int) { g_interrupted.store(true, std::memory_order_relaxed); }
 void leave(int) { _exit(130); }
 
 void handle(void (*handler)(int), int flags) {
@@ -25,8 +26,10 @@ void handle(void (*handler)(int), int flags) {
 void watch_interrupt() { handle(remember, static_cast<int>(SA_RESETHAND) | SA_RESTART); }
 void exit_on_interrupt() { handle(leave, SA_RESTART); }
 
+const std::atomic<bool>* interrupt_flag() { return &g_interrupted; }
+
 void check_interrupt() {
-  if (g_interrupted != 0) throw Interrupted{};
+  if (g_interrupted.load(std::memory_order_relaxed)) throw Interrupted{};
 }
 
 }  // namespace mainstem::cli

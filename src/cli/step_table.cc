@@ -30,16 +30,19 @@ const SiteId& first_name(const Program& program, ValueId value) {
       ->site;
 }
 
-std::vector<StepRow> first_names(const Program& program) {
+std::vector<StepRow> all_names(const Program& program) {
   std::vector<StepRow> rows;
-  std::vector<bool> seen(program.values.size());
   for (const NamedValue& named : program.sites) {
     if (named.site.site == Site::kKCache || named.site.site == Site::kVCache) continue;
-    if (seen[static_cast<size_t>(named.value)]) continue;
-    seen[static_cast<size_t>(named.value)] = true;
     rows.push_back({named.site, named.value});
   }
   return rows;
+}
+
+std::string formula_text(const Program& program, const StepRow& row) {
+  const SiteId& first = first_name(program, row.value);
+  if (first == row.site) return program.formula(row.value);
+  return "= " + (first.layer == row.site.layer ? short_name(first) : to_string(first));
 }
 
 std::vector<WeightId> weights_of(const Program& program, ValueId value) {
@@ -52,9 +55,10 @@ std::vector<WeightId> weights_of(const Program& program, ValueId value) {
   return weights;
 }
 
-int64_t parameters_of(const Program& program, ValueId value) {
+int64_t parameters_of(const Program& program, const StepRow& row) {
+  if (first_name(program, row.value) != row.site) return 0;
   int64_t total = 0;
-  for (WeightId weight : weights_of(program, value)) {
+  for (WeightId weight : weights_of(program, row.value)) {
     total += element_count(program.weight(weight).shape);
   }
   return total;
@@ -70,11 +74,10 @@ void write_step(JsonWriter& json, const Program& program, const StepRow& row) {
   const SiteId& first = first_name(program, row.value);
   if (first == row.site) {
     json.field("formula", program.formula(row.value));
-    json.field("parameters", parameters_of(program, row.value));
   } else {
     json.field("formula", "= " + to_string(first)).field("same_as", to_string(first));
-    json.field("parameters", 0);
   }
+  json.field("parameters", parameters_of(program, row));
   json.end_object();
 }
 

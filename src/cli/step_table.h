@@ -18,17 +18,20 @@ std::string short_name(const SiteId& site);
 /// The earliest name of a value that has one.
 const SiteId& first_name(const Program& program, ValueId value);
 
-/// A value under its first name.
+/// A value under one of its names.
 struct StepRow {
   SiteId site;
   ValueId value = kNoId;
 };
-/// Every value that one pass without a cache has, in firing order.
-std::vector<StepRow> first_names(const Program& program);
+/// Every name that a pass without a cache has, in firing order.
+std::vector<StepRow> all_names(const Program& program);
+/// The step's formula, or "= attn_proj" where its name is a second one (of the same block; else
+/// with the block).
+std::string formula_text(const Program& program, const StepRow& row);
 
-/// Weights that the value's step reads, and how many numbers they hold.
+/// Weights that the value's step reads, and how many numbers they hold (none under a second name).
 std::vector<WeightId> weights_of(const Program& program, ValueId value);
-int64_t parameters_of(const Program& program, ValueId value);
+int64_t parameters_of(const Program& program, const StepRow& row);
 
 /// {"site", "shape" in letters, "size" in numbers (null where only a run knows), "formula",
 /// "parameters" of the weights it reads}; a second name has "same_as" and no parameters.

@@ -19,7 +19,13 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-void Table::add_heading(std::string text) { rows_.push_back({std::move(text)}); }
+void Table::add_heading(std::string text) {
+  rows_.push_back({styled(Style::kBold, std::move(text))});
+}
+
+void Table::add_line(std::string text) {
+  rows_.push_back({std::string(kIndent, ' ') + std::move(text)});
+}
 
 std::string Table::text() const {
   const size_t count = columns_.size();
@@ -58,7 +64,7 @@ std::string Table::text() const {
   }
   for (const auto& row : rows_) {
     if (row.size() == 1 && count > 1) {
-      text += styled(Style::kBold, row[0]) + "\n";
+      text += row[0] + "\n";
     } else {
       add_row(row, false);
     }

@@ -25,11 +25,13 @@ class Table {
   void add(std::vector<std::string> cells);
   /// A line of its own between the rows.
   void add_heading(std::string text);
+  /// The same within the columns' margin, in plain type.
+  void add_line(std::string text);
   std::string text() const;
 
  private:
   std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;  // one cell alone: a heading
+  std::vector<std::vector<std::string>> rows_;  // one cell alone: a line as it is printed
 };
 
 }  // namespace mainstem::cli

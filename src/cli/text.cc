@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -78,6 +79,25 @@ int code_point_width(char32_t c) {
 
 std::string spaces(int count) { return std::string(static_cast<size_t>(std::max(count, 0)), ' '); }
 
+/// Letters to change, add, leave out or exchange with their neighbour (optimal string alignment).
+size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({changed, last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
 }  // namespace
 
 int text_width(std::string_view text) {
@@ -116,6 +136,20 @@ std::vector<std::string> wrap(std::string_view text, int width) {
   return lines;
 }
 
+std::string closest(std::string_view word, const std::vector<std::string>& words) {
+  constexpr size_t kLongest = 64;  // no name is longer
+  if (word.size() > kLongest) return {};
+  size_t least = word.size() < 5 ? 2 : 3;
+  std::string result;
+  for (const std::string& each : words) {
+    const size_t edits = edits_between(word, each);
+    if (edits >= least) continue;
+    least = edits;
+    result = each;
+  }
+  return result;
+}
+
 std::string valid_utf8(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
@@ -135,6 +169,10 @@ std::string with_commas(int64_t number) {
     digits.insert(static_cast<size_t>(at), 1, ',');
   }
   return digits;
+}
+
+std::string count_text(int64_t number, std::string_view what) {
+  return fmt::format("{} {}{}", with_commas(number), what, number == 1 ? "" : "s");
 }
 
 std::string short_number(double number) { return number_text(number, "{:.5g}"); }

@@ -4,7 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 
+#include "cli/step_table.h"
+#include "cli/text.h"
 #include "mainstem/error.h"
 
 namespace mainstem::cli {
@@ -14,43 +17,112 @@ constexpr int64_t kFirstValues = 8;
 
 bool only_in_cache(Site site) { return site == Site::kKCache || site == Site::kVCache; }
 
-int64_t parse_number(std::string_view text, const std::string& whole) {
+/// A token's number; negative ones count from the end.
+int64_t parse_number(std::string_view text, int64_t tokens, const std::string& whole) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
-    throw usage_error("--positions", "all, last or A:B", "'" + whole + "'");
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw usage_error("--positions", "all, last, N or A:B", "'" + whole + "'");
   }
-  return number;
+  return number < 0 ? number + tokens : number;
+}
+
+constexpr size_t kMostGlobs = 10000;
+
+/// The texts that a glob with braces stands for.
+void write_out(const std::string& glob, std::vector<std::string>& out) {
+  if (out.size() > kMostGlobs) throw usage_error("--sites", "at most 10000 globs", "more");
+  const size_t open = glob.find('{');
+  if (open == std::string::npos) return out.push_back(glob);
+  int depth = 0;
+  size_t begin = open + 1;
+  std::vector<std::string> choices;
+  for (size_t at = open; at < glob.size(); ++at) {
+    if (glob[at] == '{') ++depth;
+    if (glob[at] == '}') --depth;
+    if ((glob[at] != ',' || depth != 1) && depth != 0) continue;
+    choices.push_back(glob.substr(begin, at - begin));
+    begin = at + 1;
+    if (depth > 0) continue;
+    for (const std::string& choice : choices) {
+      write_out(glob.substr(0, open) + choice + glob.substr(begin), out);
+    }
+    return;
+  }
+  throw usage_error("--sites", "a } for every {", "'" + glob + "'");
+}
+
+bool is_glob(std::string_view text) { return text.find_first_of("*?[") != std::string_view::npos; }
+
+/// Names of another world may coincide where ours are two names of one value.
+void name_all(std::vector<Selected>& selected, const Program& program, Naming naming) {
+  std::set<std::string> taken;
+  for (Selected& each : selected) {
+    each.name = foreign_name(naming, program, each.value, each.site);
+    if (!each.is_line && !taken.insert(each.name).second) each.name = to_string(each.site);
+  }
 }
 
 }  // namespace
 
-std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs) {
+std::vector<std::string> parse_globs(const std::string& list) {
+  std::vector<std::string> globs;
+  int depth = 0;
+  std::string glob;
+  for (const char c : list + ",") {
+    if (c == '{') ++depth;
+    if (c == '}') --depth;
+    if (c == ',' && depth <= 0) {
+      if (glob.empty()) throw usage_error("--sites", "names of steps", "'" + list + "'");
+      write_out(glob, globs);
+      glob.clear();
+    } else if (c != ' ') {
+      glob += c;
+    }
+  }
+  if (!glob.empty()) throw usage_error("--sites", "a } for every {", "'" + list + "'");
+  return globs;
+}
+
+std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs,
+                                   Naming naming) {
   std::vector<Selected> selected;
-  std::vector<bool> seen(program.values.size()), used(globs.size());
+  std::vector<bool> given(program.values.size()), used(globs.size());
   bool cache = false;
   for (const NamedValue& named : program.sites) {
     const std::string name = to_string(named.site);
-    bool matches = false;
+    const std::string theirs = foreign_name(naming, program, named.value, named.site);
+    bool matches = false, written_out = false;
     for (size_t i = 0; i < globs.size(); ++i) {
-      if (!glob_match(globs[i], name)) continue;
+      const bool ours = glob_match(globs[i], name);
+      if (!ours && !glob_match(globs[i], theirs)) continue;
       if (only_in_cache(named.site.site)) {
         cache = true;
         continue;
       }
       matches = used[i] = true;
+      written_out |= ours && !is_glob(globs[i]);
     }
-    if (!matches || seen[static_cast<size_t>(named.value)]) continue;
-    seen[static_cast<size_t>(named.value)] = true;
-    selected.push_back({named.site, named.value});
+    if (!matches) continue;
+    Selected each{named.site, named.value};
+    each.is_line = given[static_cast<size_t>(named.value)] && !written_out;
+    if (const SiteId& first = first_name(program, named.value); first != named.site) {
+      each.same_as = first;
+    }
+    given[static_cast<size_t>(named.value)] = true;
+    selected.push_back(std::move(each));
   }
   for (size_t i = 0; i < globs.size(); ++i) {
     if (used[i]) continue;
-    Error error = usage_error("--sites", "names of this model's steps", "'" + globs[i] + "'");
-    error.hint(cache ? "k_cache and v_cache exist only in a pass that continues a cache"
-                     : "mainstem inspect MODEL lists them; as in 'blocks.0.*,logits'");
-    throw error;
+    std::vector<std::string> names;
+    for (const NamedValue& named : program.sites) names.push_back(to_string(named.site));
+    const std::string near = is_glob(globs[i]) ? "" : closest(globs[i], names);
+    throw usage_error("--sites", "names of this model's steps", "'" + globs[i] + "'")
+        .hint(cache           ? "k_cache and v_cache exist only in a pass that continues a cache"
+              : !near.empty() ? "did you mean " + near + "?"
+                              : "mainstem inspect MODEL lists them; as in 'blocks.0.*,logits'");
   }
+  name_all(selected, program, naming);
   return selected;
 }
 
@@ -58,14 +130,20 @@ Positions parse_positions(const std::string& text, int64_t tokens) {
   if (text == "all") return {0, tokens, true};
   if (text == "last") return {tokens - 1, tokens, false};
   const size_t colon = text.find(':');
-  if (colon == std::string::npos) parse_number("", text);
   Positions result{0, tokens, false};
   const std::string_view view(text);
-  if (colon > 0) result.begin = parse_number(view.substr(0, colon), text);
-  if (colon + 1 < text.size()) result.end = parse_number(view.substr(colon + 1), text);
-  if (result.begin >= result.end || result.end > tokens) {
-    throw usage_error("--positions", "A < B within the " + std::to_string(tokens) + " tokens",
-                      text);
+  if (colon != 0) result.begin = parse_number(view.substr(0, colon), tokens, text);
+  if (colon == std::string::npos) {
+    result.end = result.begin + 1;
+  } else if (colon + 1 < text.size()) {
+    result.end = parse_number(view.substr(colon + 1), tokens, text);
+  }
+  if (result.begin < 0 || result.begin >= result.end || result.end > tokens) {
+    throw usage_error("--positions",
+                      (colon == std::string::npos ? "one of the " : "A < B within the ") +
+                          std::to_string(tokens) + " tokens",
+                      text)
+        .hint("they count from 0; -1 is the last one");
   }
   return result;
 }

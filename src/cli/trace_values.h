@@ -1,28 +1,40 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/foreign_names.h"
 #include "mainstem/program.h"
 #include "mainstem/tensor.h"
 
 namespace mainstem::cli {
 
-/// A value that the user wants, under the earliest of its names that was asked for.
+/// "blocks.{0,2}.*, logits" as globs: split at commas outside braces, spaces left out, braces
+/// written out. Usage errors: nothing between two commas, a brace that is not closed.
+std::vector<std::string> parse_globs(const std::string& list);
+
+/// A step that the user wants. A value that has several names is given once, under the earliest of
+/// them that a glob fits; the others only say so. A name written out is always given.
 struct Selected {
   SiteId site;
   ValueId value = kNoId;
+  std::string name = {};               ///< what it is called, in the naming asked for
+  std::optional<SiteId> same_as = {};  ///< the first name of the value, where this is another
+  bool is_line = false;                ///< a second name that a glob fits: not given again
 };
-/// A usage Error for a glob that fits no step, naming it.
-std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs);
+/// In the order of the program. Globs may use the names of `naming` too. A usage Error for one
+/// that fits no step, naming it.
+std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs,
+                                   Naming naming);
 
 /// Query tokens to keep: [begin, end).
 struct Positions {
   int64_t begin = 0, end = 0;
   bool all = true;
 };
-/// "all", "last", "A:B" (half-open, either end may be left out).
+/// "all", "last", "N", "A:B" (half-open, either end may be left out); -1 is the last token.
 Positions parse_positions(const std::string& text, int64_t tokens);
 
 /// The shape that a value has in a first pass over so many tokens of one sequence.

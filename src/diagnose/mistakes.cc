@@ -167,8 +167,8 @@ bool attn_scale(Program& program, const Mistake& mistake) {
 bool attn_causal_mask(Program& program, const Mistake& mistake) {
   return edit_steps(program, mistake, Op::kAttention, [](Step& step, StepId) {
     auto& params = std::get<AttentionParams>(step.params);
-    if (params.cross) return false;
-    params.mask = params.mask == MaskKind::kFull ? MaskKind::kCausal : MaskKind::kFull;
+    if (params.cross || params.mask == MaskKind::kFull) return false;
+    params.mask = MaskKind::kFull;
     return true;
   });
 }

@@ -65,6 +65,40 @@ TEST(Block, EveryPlacementAndMlpCanBeSaid) {
   }
 }
 
+TEST(Block, EveryNameThatAFormulaUsesIsAStep) {
+  const std::vector<std::string> block{"inspect", "--block", "--width", "64", "--heads", "2"};
+  const std::string text = run(block).out;
+  EXPECT_NE(text.find("= attn_proj\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("= mlp_proj\n"), std::string::npos) << text;
+  auto sites = by_name(run_json(block).at("sites"), "site");
+  EXPECT_EQ(sites["blocks.0.attn_out"].at("same_as"), "blocks.0.attn_proj");
+  EXPECT_EQ(sites["blocks.0.mlp_out"].at("parameters"), 0);
+  std::vector<std::string> plain = block;
+  plain.insert(plain.end(), {"--mlp", "gelu"});
+  EXPECT_NE(run(plain).out.find("= mlp_act\n"), std::string::npos);
+  // Where a norm follows attention, attn_out is a value of its own.
+  std::vector<std::string> against = block;
+  against.insert(against.end(), {"--against", "--placement", "sandwich"});
+  auto differs = by_name(run_json(against).at("differences"), "site");
+  EXPECT_EQ(differs["blocks.0.attn_out"].at("first").at("same_as"), "blocks.0.attn_proj");
+  EXPECT_FALSE(differs["blocks.0.attn_out"].at("second").contains("same_as"));
+  EXPECT_NE(run(against).out.find("= attn_proj\n"), std::string::npos);
+}
+
+TEST(Block, MaskAndEpsCanBeSaid) {
+  const std::vector<std::string> block{"inspect", "--block", "--width", "64"};
+  const auto spec = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = block;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_json(arguments).at("spec");
+  };
+  EXPECT_EQ(spec({}).at("attention").at("mask"), "causal");
+  EXPECT_EQ(spec({"--full"}).at("attention").at("mask"), "full");
+  EXPECT_EQ(spec({"--causal"}).at("attention").at("mask"), "causal");
+  EXPECT_EQ(spec({}).at("norm").at("eps"), 1e-6);
+  EXPECT_EQ(spec({"--eps", "1e-3"}).at("norm").at("eps"), 1e-3);
+}
+
 TEST(Block, TextFitsEightyColumns) {
   for (const char* option : {"--bias", "--against"}) {
     std::vector<std::string> arguments{"inspect", "--block", "--width", "512", option};

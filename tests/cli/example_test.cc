@@ -102,6 +102,37 @@ TEST(Example, ABreakChangesItsStepFirst) {
   EXPECT_EQ(first, "x_act");
 }
 
+TEST(Example, AMistakeThatChangesNothingIsRefused) {
+  EXPECT_TRUE(fails(run({"example", "--break", "norm.weight_swapped"}), 2, "weights"));
+  EXPECT_TRUE(fails(run({"example", "--break", "attn.causal_mask"}), 2, "attn.causal_mask"));
+  EXPECT_TRUE(fails(run({"example", "--break", "rope.pairing"}), 2, "rope.pairing"));
+  EXPECT_EQ(run({"example", "--causal", "--break", "attn.causal_mask"}).code, 0);
+}
+
+TEST(Example, WhatIsBrokenOnPurposeIsMarked) {
+  const std::string mark = "made wrong on purpose: norm.placement\n";
+  for (const char* form : {"--causal", "--markdown"}) {
+    const std::string text = run({"example", form, "--break", "norm.placement"}).out;
+    EXPECT_NE(text.find(mark), std::string::npos) << form;
+    EXPECT_EQ(text.find("pre-norm"), std::string::npos) << form;
+    EXPECT_NE(run({"example", form}).out.find("pre-norm"), std::string::npos) << form;
+  }
+  EXPECT_EQ(run_json({"example", "--break", "norm.placement"}).at("broken"), "norm.placement");
+  EXPECT_FALSE(run_json({"example"}).contains("broken"));
+}
+
+TEST(Example, TheOrderOfDrawsIsSaid) {
+  for (const char* form : {"--causal", "--markdown"}) {
+    const std::string text = run({"example", form, "--mlp", "gelu"}).out;
+    const size_t unused = text.find("W_mlp_out [16,8]");
+    EXPECT_NE(unused, std::string::npos) << form;
+    EXPECT_LT(unused, text.find("W1_gelu [8,32]")) << form;
+  }
+  EXPECT_EQ(run_json({"example", "--mlp", "gelu-erf"}).at("drawn"),
+            (std::vector<std::string>{"X", "W_Q", "W_K", "W_V", "W_swiglu", "W_mlp_out", "W1_gelu",
+                                      "W2_gelu"}));
+}
+
 TEST(Example, TextAndMarkdownNameEveryStep) {
   const Outcome text = run({"example", "--causal"});
   const Outcome markdown = run({"example", "--markdown"});

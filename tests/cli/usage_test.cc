@@ -7,6 +7,85 @@
 namespace mainstem::cli_test {
 namespace {
 
+TEST(Usage, NumbersAreNeverClamped) {
+  const std::string much = "99999999999999999999999";
+  EXPECT_TRUE(fails(run({"example", "--seed", much}), 2, "--seed"));
+  EXPECT_TRUE(fails(run({"example", "--seed", "-1"}), 2, "--seed"));
+  EXPECT_EQ(run({"example", "--seed", "18446744073709551615"}).code, 0);
+  EXPECT_TRUE(fails(run({"example", "--threads", much}), 2, "1 to 1024"));
+  EXPECT_TRUE(fails(run({"example", "--threads", "0"}), 2, "1 to 1024"));
+  EXPECT_TRUE(fails(run({"example", "--threads", "1.5"}), 2, "'1.5'"));
+  EXPECT_TRUE(fails(run({"example", "--threads", ""}), 2, "--threads"));
+  for (const char* option : {"--count", "--top-k"}) {
+    EXPECT_TRUE(fails(run({"run", "model", option, much}), 2, option)) << option;
+  }
+  for (const char* option : {"--temperature", "--top-p", "--min-p", "--repeat-penalty"}) {
+    for (const char* value : {"1e999", "nan", "x", "0.5x"}) {
+      EXPECT_TRUE(fails(run({"run", "model", option, value}), 2, option)) << option << value;
+    }
+  }
+  EXPECT_TRUE(fails(run({"inspect", "--block", "--width", much}), 2, "--width"));
+  EXPECT_TRUE(fails(run({"inspect", "--block", "--width", "8", "--eps", "-1e-3"}), 2, "--eps"));
+}
+
+TEST(Usage, NothingIsNoValue) {
+  EXPECT_TRUE(fails(run({"trace", "m", "--tokens", "1", "--out", ""}), 2, "--out"));
+  EXPECT_TRUE(fails(run({"trace", "m", "--tokens", "1", "--sites", ""}), 2, "--sites"));
+  EXPECT_TRUE(fails(run({"trace", "m", "--tokens", ""}), 2, "--tokens"));
+  for (const char* ids : {"1,,2", "1,2,3,", ",1", "1, ,2", "[1,2,]"}) {
+    EXPECT_TRUE(fails(run({"trace", "m", "--tokens", ids}), 2, "--tokens")) << ids;
+  }
+  EXPECT_TRUE(fails(run({"example", "--break", ""}), 2, "--break"));
+}
+
+TEST(Usage, NearWordsAreNamed) {
+  EXPECT_TRUE(fails(run({"tarce"}), 2, "did you mean trace?"));
+  EXPECT_TRUE(fails(run({"trace", "m", "--site", "x"}), 2, "did you mean --sites?"));
+  EXPECT_TRUE(fails(run({"trace", "m", "--xyz"}), 2, "'--xyz'"));
+  EXPECT_TRUE(fails(run({"example", "--mlp", "swigul"}), 2, "did you mean swiglu?"));
+  EXPECT_TRUE(fails(run({"inspect", "--block", "--width", "8", "--against", "--nrom", "layer"}), 2,
+                    "did you mean --norm?"));
+}
+
+TEST(Usage, WhatIsWrongIsSaidInTheSameForm) {
+  EXPECT_TRUE(
+      fails(run({"trace"}), 2, "trace: expected MODEL, got none; see mainstem trace --help"));
+  EXPECT_TRUE(fails(run({"example", "--markdown", "--json"}), 2, "expected no --json beside it"));
+  EXPECT_TRUE(fails(run({"example", "--seed"}), 2, "--seed: expected a value behind it, got none"));
+  EXPECT_TRUE(fails(run({"example", "--seed", "1", "--seed", "2"}), 2, "--seed"));
+  EXPECT_TRUE(fails(run({"example", "more"}), 2, "'more'"));
+  EXPECT_TRUE(fails(run({"bench", "model"}), 2, "see mainstem bench model --help"));
+  EXPECT_TRUE(fails(run({"bench", "model", "m", "--prefill", "0"}), 2,
+                    "--prefill: expected a whole number from 1 to 1073741824, got 0; see mainstem "
+                    "bench model --help"));
+  EXPECT_TRUE(fails(run({"bench", "model", "m", "--perfill", "1"}), 2, "--prefill"));
+}
+
+TEST(Usage, DrawsNeedATemperature) {
+  for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"}) {
+    EXPECT_TRUE(fails(run({"run", "m", "--tokens", "1", option, "1"}), 2, "--temperature"));
+    EXPECT_TRUE(fails(run({"run", "m", "--tokens", "1", option, "1", "--temperature", "0"}), 2,
+                      "--temperature"));
+  }
+}
+
+TEST(Usage, AClosedOutputIsAnError) {
+  const Scratch scratch;
+  const std::string err = (scratch / "err").string();
+  const std::string line = std::string(MAINSTEM_BINARY) + " example >&- 2>" + err;
+  const int status = std::system(line.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_NE(slurp(err).find("standard output"), std::string::npos);
+}
+
+TEST(Usage, TheOverviewFitsEightyColumns) {
+  const std::string text = run({"--help"}).out;
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    EXPECT_LE(end - begin, 80U) << text.substr(begin, end - begin);
+  }
+}
+
 TEST(Usage, HelpAndVersionGoToStandardOutput) {
   const Outcome version = run({"--version"});
   EXPECT_EQ(version.code, 0);
@@ -131,7 +210,10 @@ TEST(Usage, AFullDiskIsReportedAndAClosedReaderIsNot) {
 }
 
 TEST(Usage, ClosedStandardFilesDoNoHarm) {
-  EXPECT_EQ(std::system((std::string(MAINSTEM_BINARY) + " example >&- 2>&- <&-").c_str()), 0);
+  EXPECT_EQ(std::system((std::string(MAINSTEM_BINARY) + " example >/dev/null 2>&- <&-").c_str()),
+            0);
+  const int status = std::system((std::string(MAINSTEM_BINARY) + " example >&- 2>&- <&-").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 3);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   if (argc != 3) return 2;
   auto model = mainstem::Model::load(argv[1]);
   mainstem::Session session(model.bound(), {.sites = {*mainstem::parse_site("blocks.0.pattern")}});
@@ -13,4 +13,7 @@ int main(int argc, char** argv) {
     std::cout << to_string(event.site) << ' ' << mainstem::to_string(event.value.shape()) << '\n';
   });
   std::cout << model.tokenizer().piece(std::ranges::max_element(logits) - logits.begin()) << '\n';
+} catch (const std::exception& error) {  // mainstem::Error: what was expected, what was found, where
+  std::cerr << error.what() << '\n';
+  return 1;
 }
