@@ -13,7 +13,7 @@ int main(int argc, char** argv) try {
     std::cout << to_string(event.site) << ' ' << mainstem::to_string(event.value.shape()) << '\n';
   });
   std::cout << model.tokenizer().piece(std::ranges::max_element(logits) - logits.begin()) << '\n';
-} catch (const std::exception& error) {  // mainstem::Error: what was expected, what was found, where
+} catch (const std::exception& error) {  // mainstem::Error says what, expected, got and where
   std::cerr << error.what() << '\n';
   return 1;
 }
