@@ -163,8 +163,8 @@ int bench_model(const ModelBenchOptions& options) {
     return 0;
   }
   Table table({{""}, {""}});
-  const auto rate = [](double rate, int64_t tokens) {
-    return fmt::format("{:.1f} tok/s ({})", rate, count_text(tokens, "token"));
+  const auto rate = [](double per_second, int64_t tokens) {
+    return fmt::format("{:.1f} tok/s ({})", per_second, count_text(tokens, "token"));
   };
   table.add({"prefill", rate(rates.prefill, options.prefill)});
   table.add({"decode", rate(rates.decode, options.decode)});
