@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "io/test_files.h"
 #include "mainstem/gguf.h"
 #include "mainstem/tokenizer.h"
 #include "models/piece_files.h"
@@ -217,13 +220,15 @@ TEST(PieceStreams, TheFirstSpaceGoesOnceAText) {
   }
 }
 
-/// Real files, from the folder that MAINSTEM_MODELS names.
-void expect_real_ids(const std::filesystem::path& name, const char* golden_name) {
+/// A real file in the folder that MAINSTEM_MODELS names; empty where it is not.
+std::filesystem::path real_file(const std::filesystem::path& name) {
   const char* folder = std::getenv("MAINSTEM_MODELS");
-  if (folder == nullptr || !std::filesystem::exists(folder / name)) {
-    GTEST_SKIP() << "MAINSTEM_MODELS names no folder with " << name;
-  }
-  const Tokenizer tokenizer = Tokenizer::load(folder / name);
+  if (folder == nullptr || !std::filesystem::exists(folder / name)) return {};
+  return folder / name;
+}
+
+void expect_real_ids(const std::filesystem::path& file, const char* golden_name) {
+  const Tokenizer tokenizer = Tokenizer::load(file);
   const json strings = read_golden(std::string("real/") + golden_name)["strings"];
   ASSERT_EQ(strings.size(), 83u);
   for (const auto& entry : strings) {
@@ -233,12 +238,25 @@ void expect_real_ids(const std::filesystem::path& name, const char* golden_name)
 }
 
 TEST(RealPieces, Gemma3GivesTheIdsOfLlamaCpp) {
-  expect_real_ids("gemma-3-270m-q4_k_m.gguf", "gemma3_tokenizer.json");
+  const auto file = real_file("gemma-3-270m-q4_k_m.gguf");
+  if (file.empty()) GTEST_SKIP() << "MAINSTEM_MODELS names no folder with Gemma 3";
+  expect_real_ids(file, "gemma3_tokenizer.json");
 }
 
 TEST(RealPieces, MiniLmGivesTheIdsOfTransformers) {
-  expect_real_ids("all-MiniLM-L6-v2/tokenizer.json", "minilm_tokenizer.json");
-  expect_real_ids("all-MiniLM-L6-v2/vocab.txt", "minilm_tokenizer.json");
+  const auto file = real_file("all-MiniLM-L6-v2/tokenizer.json");
+  if (file.empty()) GTEST_SKIP() << "MAINSTEM_MODELS names no folder with MiniLM";
+  expect_real_ids(file, "minilm_tokenizer.json");
+
+  // The same words as a vocab.txt.
+  const json vocab = json::parse(std::ifstream(file))["model"]["vocab"];
+  std::vector<std::string> words(vocab.size());
+  for (const auto& [word, id] : vocab.items()) words.at(id.get<size_t>()) = word;
+  std::string lines;
+  for (const std::string& word : words) lines += word + "\n";
+  const test::TempDir folder;
+  test::write_file(folder / "vocab.txt", lines);
+  expect_real_ids(folder / "vocab.txt", "minilm_tokenizer.json");
 }
 
 }  // namespace
