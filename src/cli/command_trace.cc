@@ -9,7 +9,6 @@
 #include "base/number_text.h"
 #include "cli/arguments.h"
 #include "cli/console.h"
-#include "cli/foreign_names.h"
 #include "cli/interrupt.h"
 #include "cli/json_writer.h"
 #include "cli/output_path.h"
@@ -61,13 +60,14 @@ struct Step {
 
 class Trace {
  public:
-  Trace(const Options& options, const Program& program, SequenceInput input)
+  Trace(const Options& options, const Program& program, std::string_view family,
+        SequenceInput input)
       : options_(options), program_(program), input_(std::move(input)) {
     const auto tokens = static_cast<int64_t>(input_.tokens.size());
     const auto encoder_tokens = static_cast<int64_t>(input_.encoder_tokens.size());
     positions_ = parse_positions(options.positions, tokens);
     for (const Selected& selected :
-         select_sites(program, parse_globs(options.sites), naming_of(options.names))) {
+         select_sites(program, family, parse_globs(options.sites), naming_of(options.names))) {
       Step step{selected,
                 query_axis(program, selected),
                 shape_in_pass(program, selected, tokens, encoder_tokens),
@@ -285,7 +285,7 @@ int trace_command(const Options& options) {
     bound = std::make_shared<const BoundProgram>(make_mistake(model.program(), *mistake),
                                                  model.weights());
   }
-  Trace trace(options, bound->program(), std::move(input));
+  Trace trace(options, bound->program(), model.family(), std::move(input));
   trace.run(bound);
   print(options.common.json ? trace.json_text() : trace.human_text());
   return 0;

@@ -55,10 +55,11 @@ void write_out(const std::string& glob, std::vector<std::string>& out) {
 bool is_glob(std::string_view text) { return text.find_first_of("*?[") != std::string_view::npos; }
 
 /// Names of another world may coincide where ours are two names of one value.
-void name_all(std::vector<Selected>& selected, const Program& program, Naming naming) {
+void name_all(std::vector<Selected>& selected, const Program& program, std::string_view family,
+              Naming naming) {
   std::set<std::string> taken;
   for (Selected& each : selected) {
-    each.name = foreign_name(naming, program, each.value, each.site);
+    each.name = foreign_name(naming, program, family, each.value, each.site);
     if (!each.is_line && !taken.insert(each.name).second) each.name = to_string(each.site);
   }
 }
@@ -84,14 +85,14 @@ std::vector<std::string> parse_globs(const std::string& list) {
   return globs;
 }
 
-std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs,
-                                   Naming naming) {
+std::vector<Selected> select_sites(const Program& program, std::string_view family,
+                                   const std::vector<std::string>& globs, Naming naming) {
   std::vector<Selected> selected;
   std::vector<bool> given(program.values.size()), used(globs.size());
   bool cache = false;
   for (const NamedValue& named : program.sites) {
     const std::string name = to_string(named.site);
-    const std::string theirs = foreign_name(naming, program, named.value, named.site);
+    const std::string theirs = foreign_name(naming, program, family, named.value, named.site);
     bool matches = false, written_out = false;
     for (size_t i = 0; i < globs.size(); ++i) {
       const bool ours = glob_match(globs[i], name);
@@ -122,7 +123,7 @@ std::vector<Selected> select_sites(const Program& program, const std::vector<std
               : !near.empty() ? "did you mean " + near + "?"
                               : "mainstem inspect MODEL lists them; as in 'blocks.0.*,logits'");
   }
-  name_all(selected, program, naming);
+  name_all(selected, program, family, naming);
   return selected;
 }
 

@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/foreign_names.h"
+#include "diagnose/foreign_names.h"
 #include "mainstem/program.h"
 #include "mainstem/tensor.h"
 
@@ -26,8 +27,8 @@ struct Selected {
 };
 /// In the order of the program. Globs may use the names of `naming` too. A usage Error for one
 /// that fits no step, naming it.
-std::vector<Selected> select_sites(const Program& program, const std::vector<std::string>& globs,
-                                   Naming naming);
+std::vector<Selected> select_sites(const Program& program, std::string_view family,
+                                   const std::vector<std::string>& globs, Naming naming);
 
 /// Query tokens to keep: [begin, end).
 struct Positions {

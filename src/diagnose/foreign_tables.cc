@@ -190,6 +190,11 @@ constexpr SiteName kNeoxModules[] = {{kTokenEmbed, "gpt_neox.embed_in"},
                                      {kMlpProj, "*.mlp.dense_4h_to_h"},
                                      {kFinalNorm, "gpt_neox.final_layer_norm"}};
 
+constexpr SiteName kStarcoder2Modules[] = {{kMlpPre, "*.mlp.c_fc"},
+                                           {kMlpAct, "*.mlp.act"},
+                                           {kMlpHidden, "*.mlp.c_proj.input"},
+                                           {kMlpProj, "*.mlp.c_proj"}};
+
 constexpr SiteName kGptjModules[] = {{kTokenEmbed, "transformer.wte"},
                                      {kAttnNorm, "*.ln_1"},
                                      {kQ, "*.attn.q_proj"},
@@ -303,6 +308,7 @@ constexpr std::array kFamilies = {
                 .block = "gpt_neox.layers.%",
                 .hugging_face = kNeoxModules,
                 .fused_qkv = true},
+    FamilyNames{.family = "starcoder2", .hugging_face = kStarcoder2Modules},
     FamilyNames{.family = "gptj",
                 .block = "transformer.h.%",
                 .hugging_face = kGptjModules,
