@@ -85,7 +85,16 @@ class Names {
   /// Empty: that world has no name for it.
   std::string of(const SiteId& site) const {
     if (naming_ == Naming::kGgml) return node(site);
-    std::string name(pattern(site));
+    return path(std::string(pattern(site)), site);
+  }
+
+  std::string block(const SiteId& site) const {
+    const bool has_paths = naming_ == Naming::kHuggingFace || naming_ == Naming::kTransformerLens;
+    return has_paths && is_known() && site.layer >= 0 ? path("*", site) : "";
+  }
+
+ private:
+  std::string path(std::string name, const SiteId& site) const {
     const bool modules = naming_ == Naming::kHuggingFace;
     replace(name, '*', modules ? family().block : "blocks.%");
     replace(name, '@', site.stack == Stack::kEncoder ? "encoder" : "decoder");
@@ -95,7 +104,6 @@ class Names {
     return name;
   }
 
- private:
   const FamilyNames& family() const { return own_ != nullptr ? *own_ : shared_names(); }
 
   bool is_known() const {
@@ -184,6 +192,11 @@ std::string foreign_name(Naming naming, const Program& program, std::string_view
     if (std::string name = names.of(named.site); !name.empty()) return name;
   }
   return to_string(own);
+}
+
+std::string foreign_block(Naming naming, const Program& program, std::string_view family,
+                          const SiteId& site) {
+  return Names(naming, program, family, kNoId).block(site);
 }
 
 }  // namespace mainstem

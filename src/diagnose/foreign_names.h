@@ -22,4 +22,9 @@ enum class Naming : uint8_t {
 std::string foreign_name(Naming naming, const Program& program, std::string_view family,
                          ValueId value, const SiteId& own);
 
+/// What all names of a block's steps begin with there, "transformer.h.0" for instance. Empty where
+/// the world has none: of a site outside the blocks, and of families it does not have.
+std::string foreign_block(Naming naming, const Program& program, std::string_view family,
+                          const SiteId& site);
+
 }  // namespace mainstem

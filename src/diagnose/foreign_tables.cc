@@ -308,7 +308,9 @@ constexpr std::array kFamilies = {
                 .block = "gpt_neox.layers.%",
                 .hugging_face = kNeoxModules,
                 .fused_qkv = true},
-    FamilyNames{.family = "starcoder2", .hugging_face = kStarcoder2Modules},
+    FamilyNames{
+        .family = "starcoder2", .hugging_face = kStarcoder2Modules, .in_transformer_lens = false},
+    FamilyNames{.family = "olmo", .in_transformer_lens = false},
     FamilyNames{.family = "gptj",
                 .block = "transformer.h.%",
                 .hugging_face = kGptjModules,
@@ -335,6 +337,10 @@ constexpr std::array kFamilies = {
                 .in_transformer_lens = false,
                 .in_ggml = false},
     FamilyNames{.family = "marian, encoder", .hugging_face = kMarianEncoderModules},
+    FamilyNames{.family = "torch_transformer",
+                .in_hugging_face = false,
+                .in_transformer_lens = false,
+                .in_ggml = false},
 };
 
 }  // namespace

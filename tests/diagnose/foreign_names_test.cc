@@ -339,12 +339,43 @@ TEST(ForeignNames, MarianHasTwoStacks) {
               {{"decoder.q", "decoder.blocks.1.q"}});
 }
 
+TEST(ForeignNames, StarCoder2AndOlmo) {
+  const ModelSpec spec = spec_of([](BlockSpec& block) { make_plain(block); });
+  expect_rows(names_of(spec, "starcoder2", Naming::kHuggingFace),
+              {{"q", "model.layers.1.self_attn.q_proj"},
+               {"mlp_pre", "model.layers.1.mlp.c_fc"},
+               {"mlp_act", "model.layers.1.mlp.act"},
+               {"mlp_proj", "model.layers.1.mlp.c_proj"}});
+  for (const char* family : {"starcoder2", "olmo"}) {
+    expect_rows(names_of(spec, family, Naming::kGgml), {{"attn_norm", "attn_norm-1"}});
+    expect_rows(names_of(spec, family, Naming::kTransformerLens), {{"q", "blocks.1.q"}});
+  }
+}
+
+TEST(ForeignNames, PathsOfBlocks) {
+  ModelSpec spec = spec_of(make_plain);
+  const auto block = [&](Naming naming, const char* family, const SiteId& site) {
+    return foreign_block(naming, build_program(spec), family, site);
+  };
+  const SiteId inside{Site::kQ, 1};
+  EXPECT_EQ(block(Naming::kHuggingFace, "gpt2", inside), "transformer.h.1");
+  EXPECT_EQ(block(Naming::kHuggingFace, "llama", inside), "model.layers.1");
+  EXPECT_EQ(block(Naming::kTransformerLens, "gpt2", inside), "blocks.1");
+  EXPECT_EQ(block(Naming::kHuggingFace, "gpt2", {Site::kFinalNorm}), "");
+  EXPECT_EQ(block(Naming::kHuggingFace, "palm", inside), "");
+  EXPECT_EQ(block(Naming::kGgml, "llama", inside), "");
+  EXPECT_EQ(block(Naming::kMainstem, "llama", inside), "");
+  spec.head.kind = HeadKind::kNone;
+  EXPECT_EQ(block(Naming::kHuggingFace, "bert", inside), "encoder.layer.1");
+}
+
 // A file cannot hold two tensors of one name.
 TEST(ForeignNames, TellAllValuesApart) {
   const std::vector<const char*> families = {
-      "llama",  "mistral",  "gpt2",   "gpt3",    "bert", "gemma", "gemma2", "gemma3",
-      "qwen2",  "qwen3",    "olmo2",  "phi",     "phi3", "opt",   "gptj",   "gpt_neox",
-      "falcon", "stablelm", "cohere", "cohere2", "palm", "none"};
+      "llama",  "mistral",  "gpt2",   "gpt3",    "bert", "gemma", "gemma2",     "gemma3",
+      "qwen2",  "qwen3",    "olmo2",  "phi",     "phi3", "opt",   "gptj",       "gpt_neox",
+      "falcon", "stablelm", "cohere", "cohere2", "palm", "olmo",  "starcoder2", "torch_transformer",
+      "none"};
   int renamed = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Dice dice(seed);
