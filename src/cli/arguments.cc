@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "mainstem/error.h"
 #include "mainstem/threads.h"
@@ -54,12 +55,17 @@ Model load_model(const ModelOptions& options, bool with_tokenizer) {
 void add_prompt(Command& command, PromptOptions& options, PromptSources sources) {
   options.command = command;
   options.has_file = sources == PromptSources::kTextOrFile;
+  options.takes_batch = sources == PromptSources::kTextOrBatch;
   command.any_text("-p,--prompt", options.text, "TEXT", "The text");
   if (options.has_file) {
     command.text("-f,--file", options.file, "FILE", "A file with the text; - is standard input");
   } else {
-    command.text("--tokens", options.tokens, "IDS",
-                 "Ids instead of text: 1,2,3 or @FILE\n(works without tokenizer files)");
+    std::string help = "Ids instead of text: 1,2,3 or @FILE\n(works without tokenizer files)";
+    if (options.takes_batch) {
+      help +=
+          ".\nGiven several times it is a batch, whose shorter\nsequences are padded on the left";
+    }
+    command.texts("--tokens", options.tokens, "IDS", help);
   }
 }
 
@@ -69,6 +75,17 @@ void add_chat(Command& command, PromptOptions& options) {
   command.text("--system", options.system, "TEXT", "A system's turn before it (needs --chat)");
 }
 
+namespace {
+
+/// Each list can be read, and there is one where there is no batch.
+void check_lists(const std::vector<std::string>& lists, const PromptOptions& options,
+                 const char* option) {
+  for (const std::string& list : lists) parse_ids(list, option);
+  if (lists.size() > 1 && !options.takes_batch) throw usage_error(option, "one value", "several");
+}
+
+}  // namespace
+
 void check_prompt(const PromptOptions& options) {
   const bool text = options.command->given("-p");
   const bool other = options.command->given(options.has_file ? "--file" : "--tokens");
@@ -77,7 +94,8 @@ void check_prompt(const PromptOptions& options) {
                       options.has_file ? "-p TEXT or --file FILE" : "-p TEXT or --tokens IDS",
                       text ? "both" : "neither");
   }
-  if (!options.needs_tokenizer()) parse_ids(options.tokens, "--tokens");
+  check_lists(options.tokens, options, "--tokens");
+  check_lists(options.decoder_tokens, options, "--decoder-tokens");
   if (options.chat && !options.needs_tokenizer()) throw usage_error("--chat", "text", "ids");
   if (!options.system.empty() && !options.chat) {
     throw usage_error("--system", "--chat with it", "none");
@@ -126,50 +144,79 @@ void check_ids(const std::vector<int64_t>& ids, const Model& model, IdSource sou
   }
 }
 
+/// The prompts' ids: of the text, or of each --tokens.
+std::vector<std::vector<int64_t>> prompt_ids(const PromptOptions& options, const Model& model) {
+  const bool from_text = options.needs_tokenizer();
+  std::vector<std::vector<int64_t>> prompts;
+  if (from_text) {
+    prompts.push_back(encode_prompt(options, model.tokenizer(), model.path().string()));
+    if (prompts[0].empty()) {
+      throw usage_error("prompt", "one token at least", "an empty text")
+          .hint("this model's files put no begin token before a text");
+    }
+  }
+  for (const std::string& list : options.tokens) prompts.push_back(parse_ids(list, "--tokens"));
+  for (const auto& ids : prompts) {
+    check_ids(ids, model, from_text ? IdSource::kTokenizer : IdSource::kPrompt);
+  }
+  return prompts;
+}
+
+/// What the decoder of an encoder-decoder reads, for each prompt.
+std::vector<std::vector<int64_t>> decoder_ids(const PromptOptions& options, const Model& model,
+                                              size_t prompts) {
+  const std::vector<std::string>& lists = options.decoder_tokens;
+  if (lists.size() > 1 && lists.size() != prompts) {
+    throw usage_error("--decoder-tokens",
+                      "one for all --tokens, or one for each of the " + std::to_string(prompts),
+                      std::to_string(lists.size()));
+  }
+  std::vector<std::vector<int64_t>> result;
+  for (const std::string& list : lists) {
+    result.push_back(parse_ids(list, "--decoder-tokens"));
+    check_ids(result.back(), model, IdSource::kDecoder);
+  }
+  if (result.empty()) {
+    const auto start = model.decoder_start_id();
+    if (!start) {
+      throw usage_error("--decoder-tokens", "ids (the model's files name no start token)", "none")
+          .in(model.path().string());
+    }
+    result.push_back({*start});
+  }
+  result.resize(prompts, result[0]);
+  return result;
+}
+
 }  // namespace
 
-std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model) {
-  const bool from_text = options.needs_tokenizer();
-  std::vector<int64_t> ids;
-  if (from_text) {
-    ids = encode_prompt(options, model.tokenizer(), model.path().string());
-  } else {
-    ids = parse_ids(options.tokens, "--tokens");
-  }
-  if (ids.empty()) {
-    throw usage_error("prompt", "one token at least", "an empty text")
-        .hint("this model's files put no begin token before a text");
-  }
-  check_ids(ids, model, from_text ? IdSource::kTokenizer : IdSource::kPrompt);
-  return ids;
-}
-
 void add_decoder_tokens(Command& command, PromptOptions& options) {
-  command.text("--decoder-tokens", options.decoder_tokens, "IDS",
-               "Encoder-decoder models, whose encoder reads the\n"
-               "prompt: what the decoder reads (default: the\n"
-               "model's start token)");
+  command.texts("--decoder-tokens", options.decoder_tokens, "IDS",
+                std::string("Encoder-decoder models, whose encoder reads the\n"
+                            "prompt: what the decoder reads (default: the\n"
+                            "model's start token)") +
+                    (options.takes_batch ? ";\nonce for all --tokens or once for each" : ""));
 }
 
-SequenceInput first_input(const PromptOptions& options, const Model& model) {
-  const bool given = options.command->given("--decoder-tokens");
-  SequenceInput input{.tokens = prompt_ids(options, model)};
+std::vector<SequenceInput> first_inputs(const PromptOptions& options, const Model& model) {
+  std::vector<SequenceInput> inputs;
+  for (std::vector<int64_t>& ids : prompt_ids(options, model)) {
+    inputs.push_back({.tokens = std::move(ids)});
+  }
   if (!model.spec().encoder) {
-    if (!given) return input;
+    if (options.decoder_tokens.empty()) return inputs;
     throw usage_error("--decoder-tokens", "an encoder-decoder model", "a model of one stack")
         .in(model.path().string());
   }
-  std::swap(input.tokens, input.encoder_tokens);
-  if (given) {
-    input.tokens = parse_ids(options.decoder_tokens, "--decoder-tokens");
-    check_ids(input.tokens, model, IdSource::kDecoder);
-  } else if (const auto start = model.decoder_start_id()) {
-    input.tokens = {*start};
-  } else {
-    throw usage_error("--decoder-tokens", "ids (the model's files name no start token)", "none")
-        .in(model.path().string());
+  std::vector<std::vector<int64_t>> decoder = decoder_ids(options, model, inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].encoder_tokens = std::exchange(inputs[i].tokens, std::move(decoder[i]));
   }
-  return input;
+  return inputs;
+}
+
+SequenceInput first_input(const PromptOptions& options, const Model& model) {
+  return first_inputs(options, model).front();
 }
 
 std::vector<int64_t> parse_ids(const std::string& text, const char* option) {

@@ -49,15 +49,17 @@ Model load_model(const ModelOptions& options, bool with_tokenizer);
 /// them.
 struct PromptOptions {
   std::optional<Command> command;
-  std::string text, file, tokens, decoder_tokens;
+  std::string text, file;
+  std::vector<std::string> tokens, decoder_tokens;  ///< several only where a batch is taken
   bool from_file() const { return has_file && command->given("--file"); }
   /// False where ids are given: the tokenizer's files are then not needed.
   bool needs_tokenizer() const { return has_file || !command->given("--tokens"); }
-  bool has_file = false;  ///< takes --file, else --tokens
-  bool chat = false;      ///< the text is a user's turn, put into the model's template
-  std::string system;     ///< the system's turn before it; empty: none
+  bool has_file = false;     ///< takes --file, else --tokens
+  bool takes_batch = false;  ///< --tokens and --decoder-tokens may be given several times
+  bool chat = false;         ///< the text is a user's turn, put into the model's template
+  std::string system;        ///< the system's turn before it; empty: none
 };
-enum class PromptSources { kTextOrTokens, kTextOrFile };
+enum class PromptSources { kTextOrTokens, kTextOrFile, kTextOrBatch };
 void add_prompt(Command& command, PromptOptions& options, PromptSources sources);
 /// --chat and --system.
 void add_chat(Command& command, PromptOptions& options);
@@ -67,15 +69,15 @@ void check_prompt(const PromptOptions& options);
 /// holds its own. A usage Error where the model at `path` has no template.
 std::vector<int64_t> encode_prompt(const PromptOptions& options, const Tokenizer& tokenizer,
                                    const std::string& path);
-/// The ids. Usage errors: outside the vocabulary, none at all, more than the model's context.
-std::vector<int64_t> prompt_ids(const PromptOptions& options, const Model& model);
 
 /// --decoder-tokens of the commands that run encoder-decoders.
 void add_decoder_tokens(Command& command, PromptOptions& options);
 /// What a sequence starts with: the prompt, for an encoder-decoder the encoder's share of it, and
-/// then the decoder's ids or its start token. Usage errors as of prompt_ids(), and decoder ids
-/// for a model without an encoder.
+/// then the decoder's ids or its start token. Usage errors: ids outside the vocabulary, none at
+/// all, more than the model's context, decoder ids for a model without an encoder.
 SequenceInput first_input(const PromptOptions& options, const Model& model);
+/// The same for each --tokens of a batch; --decoder-tokens are one for each of them or one for all.
+std::vector<SequenceInput> first_inputs(const PromptOptions& options, const Model& model);
 
 /// "1,2,3" or numbers with spaces, or "@FILE" that holds them.
 std::vector<int64_t> parse_ids(const std::string& text, const char* option);

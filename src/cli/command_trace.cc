@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/number_text.h"
 #include "cli/arguments.h"
@@ -17,6 +18,7 @@
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/trace_file.h"
+#include "cli/trace_input.h"
 #include "cli/trace_values.h"
 #include "mainstem/check.h"
 #include "mainstem/error.h"
@@ -55,26 +57,29 @@ struct Step {
   Selected selected;
   int axis = -1;
   Shape shape;
-  Summary summary;
+  std::vector<AxisPadding> paddings;
+  Summary summary = {};
 };
 
 class Trace {
  public:
-  Trace(const Options& options, const Program& program, std::string_view family,
-        SequenceInput input)
-      : options_(options), program_(program), input_(std::move(input)) {
-    const auto tokens = static_cast<int64_t>(input_.tokens.size());
-    const auto encoder_tokens = static_cast<int64_t>(input_.encoder_tokens.size());
+  Trace(const Options& options, const Program& program, std::string_view family, TraceInput input)
+      : options_(options), program_(program), family_(family), input_(std::move(input)) {
+    const int64_t tokens = input_.main().tokens();
     positions_ = parse_positions(options.positions, tokens);
     for (const Selected& selected :
-         select_sites(program, family, parse_globs(options.sites), naming_of(options.names))) {
-      Step step{selected,
-                query_axis(program, selected),
-                shape_in_pass(program, selected, tokens, encoder_tokens),
-                {}};
+         select_sites(program, family, parse_globs(options.sites), naming())) {
+      Step step{.selected = selected,
+                .axis = query_axis(program, selected),
+                .shape = shape_in_pass(program, selected, input_),
+                .paddings = paddings(program, selected, input_)};
       head_rows_ |= program.value(selected.value).rows == Rows::kHead;
       if (step.axis >= 0) {
         step.shape[static_cast<size_t>(step.axis)] = positions_.end - positions_.begin;
+      }
+      for (AxisPadding& padding : step.paddings) {
+        if (std::cmp_not_equal(padding.axis, step.axis)) continue;
+        for (int64_t& count : padding.counts) count -= positions_.begin;
       }
       steps_.push_back(std::move(step));
     }
@@ -92,7 +97,7 @@ class Trace {
       if (!step.selected.is_line) session_options.sites.push_back(step.selected.site);
     }
     Session session(bound, session_options);
-    input_.sequence = session.add_sequence();
+    const std::vector<SequenceInput> inputs = input_.add_to(session);
     Progress progress("trace", static_cast<int64_t>(steps_.size()));
     size_t next = 0;
     const auto skip_lines = [&] {
@@ -109,22 +114,20 @@ class Trace {
           is_cut ? event.value
                  : cut(event.value, step.axis, positions_.begin, positions_.end, keep);
       step.shape = value.shape();
-      step.summary = summarise(value);
+      step.summary = summarise(value, step.paddings);
       if (file) file->write(step.selected.name, value);
       progress.update(static_cast<int64_t>(next));
     };
     if (last_only_) {
-      session.forward({&input_, 1}, sink);
+      session.forward(inputs, sink);
     } else {
-      session.observe({&input_, 1}, sink);
+      session.observe(inputs, sink);
     }
     check_interrupt();
     skip_lines();
     if (next != steps_.size()) throw internal_error("a wanted step did not come");
     if (!file) return;
-    for (const auto& [name, ids] : missing_tokens()) {
-      file->write(name, TensorView(DType::kI64, {1, std::ssize(*ids)}, ids->data()));
-    }
+    for (const NamedTensor& each : companions()) file->write(each.name, each.view);
     file->finish();
     file_summary_ = file->summary();
   }
@@ -132,11 +135,8 @@ class Trace {
   std::string json_text() const {
     JsonWriter json;
     json.begin_object(JsonWriter::kLines);
-    if (encodes()) {
-      json.field("ids", input_.encoder_tokens).field("decoder_ids", input_.tokens);
-    } else {
-      json.field("ids", input_.tokens);
-    }
+    write_ids(json.key("ids"), input_.encodes() ? input_.encoder() : input_.main());
+    if (input_.encodes()) write_ids(json.key("decoder_ids"), input_.main());
     if (!options_.mistake.empty()) json.field("broken", options_.mistake);
     json.key("steps").begin_array(JsonWriter::kLines);
     for (const Step& step : steps_) {
@@ -171,7 +171,7 @@ class Trace {
       const bool goes_on = site.site == Site::kLogits && heading.starts_with("after");
       if (const std::string section = section_of(site); section != heading && !goes_on) {
         heading = section;
-        table.add_heading(shown_heading(heading));
+        table.add_heading(shown_heading(site));
       }
       add_row(table, step);
     }
@@ -179,17 +179,19 @@ class Trace {
   }
 
  private:
-  /// A block under the name that it has in the world of the names.
-  std::string shown_heading(const std::string& section) const {
-    if (options_.names != "hf" || !section.starts_with("blocks.")) return section;
-    return "model.layers" + section.substr(section.find('.'));
+  Naming naming() const { return naming_of(options_.names); }
+
+  /// The section of a site; a block under the name that it has in the world of the names.
+  std::string shown_heading(const SiteId& site) const {
+    const std::string block = foreign_block(naming(), program_, family_, site);
+    return block.empty() ? section_of(site) : block;
   }
 
   void add_row(Table& table, const Step& step) const {
     const Selected& selected = step.selected;
     std::string name = selected.name;
     if (name == to_string(selected.site)) name = short_name(selected.site);
-    const std::string prefix = shown_heading(section_of(selected.site)) + ".";
+    const std::string prefix = shown_heading(selected.site) + ".";
     if (name.starts_with(prefix)) name.erase(0, prefix.size());
     if (selected.is_line) {
       // In another world's naming both names may be the same one.
@@ -216,21 +218,21 @@ class Trace {
     step.summary.is_f32 ? json.value(static_cast<float>(number)) : json.value(number);
   }
 
-  bool encodes() const { return !input_.encoder_tokens.empty(); }
+  /// One list, or of a batch a list of them.
+  void write_ids(JsonWriter& json, const PaddedBatch& batch) const {
+    if (input_.is_batch()) json.begin_array();
+    for (const auto& sequence : batch.sequences()) json.value(sequence);
+    if (input_.is_batch()) json.end_array();
+  }
 
-  /// The ids under their names, unless a chosen step gives them.
-  std::vector<std::pair<std::string, const std::vector<int64_t>*>> missing_tokens() const {
-    std::vector<std::pair<std::string, const std::vector<int64_t>*>> missing;
-    if (encodes()) {
-      missing = {{"encoder.tokens", &input_.encoder_tokens}, {"decoder.tokens", &input_.tokens}};
-    } else {
-      missing = {{"tokens", &input_.tokens}};
-    }
-    std::erase_if(missing, [&](const auto& each) {
+  /// What a file holds beside the steps, unless a chosen step gives it.
+  std::vector<NamedTensor> companions() const {
+    std::vector<NamedTensor> result = input_.companions();
+    std::erase_if(result, [&](const NamedTensor& each) {
       return std::any_of(steps_.begin(), steps_.end(),
-                         [&](const Step& step) { return step.selected.name == each.first; });
+                         [&](const Step& step) { return step.selected.name == each.name; });
     });
-    return missing;
+    return result;
   }
 
   std::vector<TensorPlan> plan() const {
@@ -242,8 +244,8 @@ class Trace {
           program_.step(program_.value(step.selected.value).producer).op == Op::kTokens;
       plan.push_back({step.selected.name, ids ? DType::kI64 : dtype, step.shape});
     }
-    for (const auto& [name, ids] : missing_tokens()) {
-      plan.push_back({name, DType::kI64, {1, std::ssize(*ids)}});
+    for (const NamedTensor& each : companions()) {
+      plan.push_back({each.name, each.view.dtype(), each.view.shape()});
     }
     return plan;
   }
@@ -261,7 +263,8 @@ class Trace {
 
   const Options& options_;
   const Program& program_;
-  SequenceInput input_;
+  std::string_view family_;
+  TraceInput input_;
   Positions positions_;
   std::vector<Step> steps_;
   bool head_rows_ = false, last_only_ = false;
@@ -279,7 +282,7 @@ int trace_command(const Options& options) {
   watch_interrupt();
   const Model model = load_model(options.model, options.prompt.needs_tokenizer());
   if (!options.out.empty()) expect_no_model_file(options.out, model);
-  SequenceInput input = first_input(options.prompt, model);
+  TraceInput input(first_inputs(options.prompt, model));
   std::shared_ptr<const BoundProgram> bound = model.bound();
   if (mistake) {
     bound = std::make_shared<const BoundProgram>(make_mistake(model.program(), *mistake),
@@ -298,7 +301,7 @@ void add_trace(CommandLine& line) {
       line.add("trace", "Every named step of one pass: a table, or with --out the full tensors.");
   auto options = std::make_shared<Options>();
   add_model(command, options->model);
-  add_prompt(command, options->prompt, PromptSources::kTextOrTokens);
+  add_prompt(command, options->prompt, PromptSources::kTextOrBatch);
   add_decoder_tokens(command, options->prompt);
   command.text("--sites", options->sites, "GLOB,...",
                "Steps by name: 'blocks.{0,2}.*,logits'. Where a\n"
@@ -309,7 +312,8 @@ void add_trace(CommandLine& line) {
                "Tokens to keep of what has one row per query\n"
                "token (never of k and v, nor of an encoder that a\n"
                "decoder follows): all, last, N or A:B, from 0; -1\n"
-               "is the last");
+               "is the last. In a batch padding counts too, so\n"
+               "that last is the last token of each sequence");
   command.text("--out", options->out, "FILE", "Full tensors to F.safetensors or F.npz");
   command.choice("--names", options->names, {"mainstem", "hf", "tl", "ggml"},
                  "Names of transformers' modules, TransformerLens\n"

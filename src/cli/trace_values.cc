@@ -54,6 +54,36 @@ void write_out(const std::string& glob, std::vector<std::string>& out) {
 
 bool is_glob(std::string_view text) { return text.find_first_of("*?[") != std::string_view::npos; }
 
+/// The sequences whose tokens an axis counts.
+const PaddedBatch& counted_batch(const Program& program, const Selected& selected, const Dim& dim,
+                                 const TraceInput& input) {
+  const Value& made = program.value(program.step(program.value(selected.value).producer).output);
+  const Site site = selected.site.site;
+  const bool cross = site == Site::kCrossScores || site == Site::kCrossPattern;
+  const bool of_encoder = made.rows == Rows::kEncoder || (dim.letter == 'S' && cross);
+  return of_encoder ? input.encoder() : input.main();
+}
+
+/// Where in a row (all axes but the last) the elements begin that do not stand for padding; behind
+/// its end where the whole row does.
+int64_t first_seen(const Shape& shape, int64_t row, std::span<const AxisPadding> paddings) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t axis = shape.size() - 1; axis-- > 0;) {
+    index[axis] = row % shape[axis];
+    row /= shape[axis];
+  }
+  int64_t first = 0;
+  for (const AxisPadding& padding : paddings) {
+    const int64_t count = padding.counts[static_cast<size_t>(index[0])];
+    if (padding.axis + 1 == shape.size()) {
+      first = std::max(first, count);
+    } else if (index[padding.axis] < count) {
+      return shape.back();
+    }
+  }
+  return first;
+}
+
 /// Names of another world may coincide where ours are two names of one value.
 void name_all(std::vector<Selected>& selected, const Program& program, std::string_view family,
               Naming naming) {
@@ -149,24 +179,35 @@ Positions parse_positions(const std::string& text, int64_t tokens) {
   return result;
 }
 
-Shape shape_in_pass(const Program& program, const Selected& selected, int64_t tokens,
-                    int64_t encoder_tokens) {
-  const Value& value = program.value(selected.value);
-  const Value& made = program.value(program.step(value.producer).output);
-  const bool of_encoder = made.rows == Rows::kEncoder;
-  const Site site = selected.site.site;
-  const bool cross = site == Site::kCrossScores || site == Site::kCrossPattern;
+Shape shape_in_pass(const Program& program, const Selected& selected, const TraceInput& input) {
   Shape shape;
-  for (const Dim& dim : value.dims) {
+  for (const Dim& dim : program.value(selected.value).dims) {
     if (dim.size >= 0) {
       shape.push_back(dim.size);
     } else if (dim.letter == 'B') {
-      shape.push_back(1);
+      shape.push_back(input.main().size());
     } else {
-      shape.push_back(of_encoder || (dim.letter == 'S' && cross) ? encoder_tokens : tokens);
+      shape.push_back(counted_batch(program, selected, dim, input).tokens());
     }
   }
   return shape;
+}
+
+std::vector<AxisPadding> paddings(const Program& program, const Selected& selected,
+                                  const TraceInput& input) {
+  std::vector<AxisPadding> result;
+  const auto& dims = program.value(selected.value).dims;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis].size >= 0 || dims[axis].letter == 'B') continue;
+    const PaddedBatch& batch = counted_batch(program, selected, dims[axis], input);
+    AxisPadding padding{axis, {}};
+    for (int64_t b = 0; b < batch.size(); ++b) padding.counts.push_back(batch.padding(b));
+    const auto any = [](int64_t count) { return count > 0; };
+    if (std::any_of(padding.counts.begin(), padding.counts.end(), any)) {
+      result.push_back(std::move(padding));
+    }
+  }
+  return result;
 }
 
 int query_axis(const Program& program, const Selected& selected) {
@@ -209,18 +250,22 @@ TensorView cut(const TensorView& view, int axis, int64_t begin, int64_t end, Ten
   return keep.view();
 }
 
-Summary summarise(const TensorView& view) {
+Summary summarise(const TensorView& view, std::span<const AxisPadding> paddings) {
   Summary result;
   result.is_f32 = view.dtype() == DType::kF32;
   result.is_integer = view.dtype() == DType::kI64;
   double sum = 0;
+  int64_t count = 0;
   result.minimum = std::numeric_limits<double>::infinity();
   result.maximum = -result.minimum;
   bool broken = false;
   std::vector<double> row(static_cast<size_t>(view.columns()));
   for (int64_t r = 0; r < view.rows(); ++r) {
+    const int64_t first = paddings.empty() ? 0 : first_seen(view.shape(), r, paddings);
+    if (first >= view.columns()) continue;
     read_row(view, r, row.data());
-    for (const double x : row) {
+    count += view.columns() - first;
+    for (const double x : std::span(row).subspan(static_cast<size_t>(first))) {
       broken |= std::isnan(x);
       sum += x * x;
       result.minimum = std::min(result.minimum, x);
@@ -228,7 +273,7 @@ Summary summarise(const TensorView& view) {
       if (result.first.size() < kFirstValues) result.first.push_back(x);
     }
   }
-  result.rms = std::sqrt(sum / static_cast<double>(std::max<int64_t>(view.count(), 1)));
+  result.rms = std::sqrt(sum / static_cast<double>(std::max<int64_t>(count, 1)));
   if (broken)
     result.rms = result.minimum = result.maximum = std::numeric_limits<double>::quiet_NaN();
   return result;

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/trace_input.h"
 #include "diagnose/foreign_names.h"
 #include "mainstem/program.h"
 #include "mainstem/tensor.h"
@@ -38,9 +40,17 @@ struct Positions {
 /// "all", "last", "N", "A:B" (half-open, either end may be left out); -1 is the last token.
 Positions parse_positions(const std::string& text, int64_t tokens);
 
-/// The shape that a value has in a first pass over so many tokens of one sequence.
-Shape shape_in_pass(const Program& program, const Selected& selected, int64_t tokens,
-                    int64_t encoder_tokens);
+/// The shape that a value has in a first pass over the input.
+Shape shape_in_pass(const Program& program, const Selected& selected, const TraceInput& input);
+
+/// How many leading indices of an axis stand for padding, for each index of axis 0.
+struct AxisPadding {
+  size_t axis = 0;
+  std::vector<int64_t> counts;
+};
+/// Of the axes that count tokens, queries or keys. None where nothing is padded.
+std::vector<AxisPadding> paddings(const Program& program, const Selected& selected,
+                                  const TraceInput& input);
 
 /// Which axis of the value counts query tokens that may be cut; -1: none (keys, values, tokens, and
 /// all that belongs to an encoder's own tokens where a decoder follows).
@@ -49,12 +59,12 @@ int query_axis(const Program& program, const Selected& selected);
 /// that `keep` holds.
 TensorView cut(const TensorView& view, int axis, int64_t begin, int64_t end, Tensor& keep);
 
-/// NaN anywhere makes all three NaN.
+/// Of all elements that do not stand for padding. NaN anywhere makes all three NaN.
 struct Summary {
   double rms = 0, minimum = 0, maximum = 0;
   std::vector<double> first;  ///< up to 8
   bool is_f32 = false, is_integer = false;
 };
-Summary summarise(const TensorView& view);
+Summary summarise(const TensorView& view, std::span<const AxisPadding> paddings = {});
 
 }  // namespace mainstem::cli
