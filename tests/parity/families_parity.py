@@ -8,7 +8,7 @@ The models are those of tests/generators/tiny: each form of a family that has ru
   the same bits from shards with an index, and from a file in bfloat16
   the config's older words, read by both sides: rope_theta and rope_scaling, names that the class accepts
   a file that the class without a head wrote, for which every step before the head is compared
-  a row with padding before it in a batch of transformers, against the sequence without
+  every step of a batch of two sequences of different length, padded on the left on both sides
   greedy text of `run`, against transformers' generate: prefill, then one token at a time
 
 Exit code 1 if anything differs. Needs torch==2.13.0, transformers==5.24.0, safetensors==0.8.0.
@@ -24,11 +24,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from steps import BOUNDS, Mainstem, Tally
+from steps import BOUNDS, COMPANIONS, Mainstem, Tally, ids_words, unpadded
 from tiny import old_words
-from tiny.cases import CASES, TOKENS, Case, is_decoder
+from tiny.cases import CASES, ENCODER_TOKENS, TOKENS, Case, is_decoder, padded
 
-PADDING = 3
 GENERATED = 12
 
 
@@ -40,12 +39,20 @@ def saved(case, model, folder, **keywords):
     return folder
 
 
+def trace(case, mainstem, folder, tokens, compute, encoder_tokens=None):
+    """Encoder-decoders: the tokens are the decoder's, as in Case.record()."""
+    if not case.encoder:
+        return mainstem.trace(folder, tokens, compute)
+    return mainstem.trace(folder, encoder_tokens or ENCODER_TOKENS, compute, "*",
+                          *ids_words("--decoder-tokens", tokens))
+
+
 def check_every_step(case, model, mainstem, folder, tally):
     for compute, bound in BOUNDS.items():
         record = case.record if compute == "f32" else case.record_in_double
         for length in case_lengths(case):
             tokens = TOKENS[:length]
-            got = mainstem.trace(folder, tokens, compute)
+            got = trace(case, mainstem, folder, tokens, compute)
             tally.compare(f"{case.name}, {length} tokens, {compute}", record(model, tokens), got, bound)
 
 
@@ -56,19 +63,19 @@ def case_lengths(case):
 
 def check_storage(case, model, mainstem, folder, work, tally):
     """Shards, and weights in bfloat16 (which holds them exactly)."""
-    want = mainstem.trace(folder, TOKENS, "f32")
+    want = trace(case, mainstem, folder, TOKENS, "f32")
     if isinstance(case, Case):
         shards = saved(case, model, work / "shards", max_shard_size="5KB")
         if not (shards / "model.safetensors.index.json").exists():
             tally.fail(f"{case.name}: no shards were written")
-        tally.equal(f"{case.name}, shards", want, mainstem.trace(shards, TOKENS, "f32"))
+        tally.equal(f"{case.name}, shards", want, trace(case, mainstem, shards, TOKENS, "f32"))
     half = work / "bf16"
     half.mkdir()
     shutil.copy(folder / "config.json", half)
     weights = load_file(folder / "model.safetensors")
     save_file({name: value.bfloat16() for name, value in weights.items()}, half / "model.safetensors",
               metadata={"format": "pt"})
-    tally.equal(f"{case.name}, bf16", want, mainstem.trace(half, TOKENS, "f32"))
+    tally.equal(f"{case.name}, bf16", want, trace(case, mainstem, half, TOKENS, "f32"))
 
 
 def check_old_words(case, model, mainstem, folder, work, tally):
@@ -80,7 +87,7 @@ def check_old_words(case, model, mainstem, folder, work, tally):
         (path / "config.json").write_text(json.dumps(old))
         shutil.copy(folder / "model.safetensors", path)
         read = case.auto_class().from_pretrained(path, attn_implementation=case.make_config()._attn_implementation)
-        got = mainstem.trace(path, TOKENS, "f32")
+        got = trace(case, mainstem, path, TOKENS, "f32")
         tally.compare(f"{case.name}, {kind}", case.record(read.eval(), TOKENS), got, BOUNDS["f32"])
 
 
@@ -93,18 +100,34 @@ def check_base_class(case, model, mainstem, folder, work, tally):
     tally.compare(f"{case.name}, without head", want, got, BOUNDS["f32"])
 
 
-@torch.no_grad()
+def batches(case):
+    """The shorter sequence first. Which of longrope's lists holds goes by the longest row of a batch, on both
+    sides; where all are shorter than the original context, it is the other list."""
+    lengths = ((13, len(TOKENS)), (4, 7)) if case.name == "phi3_longrope" else ((13, len(TOKENS)),)
+    return [[TOKENS[::-1][:short], TOKENS[:long]] for short, long in lengths]
+
+
 def check_padding(case, model, mainstem, folder, tally):
-    short = TOKENS[: len(TOKENS) - PADDING]
-    mask = torch.ones(2, len(TOKENS), dtype=torch.long)
-    mask[1, :PADDING] = 0
-    ids = torch.tensor([TOKENS, [40] * PADDING + short])
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
-    got = mainstem.trace(folder, short, "f32", sites="head,logits")
-    want = logits[1:, PADDING:].numpy()
-    tally.compare(f"{case.name}, padded row", {"head": want, "logits": want},
-                  {"logits": got.get("logits", got.get("head"))}, BOUNDS["f32"])
+    """Rows of padding mean nothing on either side, and so do scores and patterns of keys that are padding."""
+    encoder_sequences = [ENCODER_TOKENS, ENCODER_TOKENS[:5]] if case.encoder else None
+    encoders = [encoder_sequences] if case.encoder else []
+    for sequences in batches(case):
+        lengths = [list(map(len, each)) for each in (sequences, *encoders)]
+        for compute, bound in BOUNDS.items():
+            record = case.record_batch if compute == "f32" else case.record_batch_in_double
+            got = trace(case, mainstem, folder, sequences, compute, encoder_sequences)
+            check_companions(case, got, sequences, encoders, tally)
+            steps = {site: value for site, value in got.items() if site not in COMPANIONS}
+            tally.compare(f"{case.name}, padded {lengths[0]}, {compute}",
+                          unpadded(record(model, sequences, *encoders), *lengths), unpadded(steps, *lengths), bound)
+
+
+def check_companions(case, got, sequences, encoders, tally):
+    batches_of = {"decoder.": sequences, "encoder.": encoders[0]} if case.encoder else {"": sequences}
+    for stack, batch in batches_of.items():
+        _, mask, positions = padded(batch)
+        tally.equal(f"{case.name}, padded", {"mask": mask.numpy(), "positions": positions.numpy()},
+                    {"mask": got[stack + "key_mask"], "positions": got[stack + "positions"]})
 
 
 def generated(case):
@@ -129,13 +152,11 @@ def check(case, mainstem, work, tally):
     folder = saved(case, model, work / "model")
     check_every_step(case, model, mainstem, folder, tally)
     check_storage(case, model, mainstem, folder, work, tally)
+    check_padding(case, model, mainstem, folder, tally)
     if isinstance(case, Case):
         check_old_words(case, model, mainstem, folder, work, tally)
     if is_decoder(case):
         check_base_class(case, model, mainstem, folder, work, tally)
-        # Which of longrope's lists holds goes by the longest row of a batch.
-        if case.name != "phi3_longrope":
-            check_padding(case, model, mainstem, folder, tally)
         check_generation(case, model, mainstem, folder, tally)
 
 
@@ -147,13 +168,11 @@ def main():
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    # The command takes no tokens of an encoder: tests/models/families_test.cc has those models.
-    cases = [case for case in CASES if not case.encoder]
-    unknown = set(arguments.cases) - {case.name for case in cases}
+    unknown = set(arguments.cases) - {case.name for case in CASES}
     if unknown:
         parser.error(f"no case is called {', '.join(sorted(unknown))}")
     tally = Tally()
-    for case in cases:
+    for case in CASES:
         if arguments.cases and case.name not in arguments.cases:
             continue
         with tempfile.TemporaryDirectory() as temporary:

@@ -28,9 +28,10 @@ class Mainstem:
         return done.stdout
 
     def trace(self, model, tokens, compute, sites="*", *more):
-        """Site -> value of one pass; a value that has several names comes under its first."""
+        """Site -> value of one pass over a list of tokens, or over a batch of such lists; a value that has several
+        names comes under its first."""
         out = self.folder / "trace.safetensors"
-        self.run("trace", model, "--tokens", ids_text(tokens), "--compute", compute, "--sites", sites, "--threads", 1,
+        self.run("trace", model, *ids_words("--tokens", tokens), "--compute", compute, "--sites", sites, "--threads", 1,
                  "--out", out, *more)
         return load_file(out)
 
@@ -42,6 +43,34 @@ class Mainstem:
 
 def ids_text(tokens):
     return ",".join(map(str, tokens))
+
+
+def ids_words(option, tokens):
+    """The option once for a list, for each list of a batch."""
+    batch = tokens if isinstance(tokens[0], list) else [tokens]
+    return [word for each in batch for word in (option, ids_text(each))]
+
+
+COMPANIONS = {stack + name for stack in ("", "encoder.", "decoder.") for name in ("tokens", "positions", "key_mask")}
+
+
+def unpadded(values, lengths, encoder_lengths=None):
+    """Of a batch padded on the left what belongs to the sequences, the rows of their tokens and of those the keys
+    of their tokens: site -> numbers. The values of sequences on their own may come as a list."""
+    alone = isinstance(values, list)
+    result = {}
+    for site in (values[0] if alone else values):
+        name = site.rsplit(".", 1)[-1]
+        of_encoder = site.startswith("encoder.") or name in ("cross_k", "cross_v")
+        rows = encoder_lengths if of_encoder else lengths
+        keys = encoder_lengths if of_encoder or name.startswith("cross_") else lengths
+        parts = []
+        for b, (row, key) in enumerate(zip(rows, keys)):
+            value = values[b][site][0] if alone else values[site][b]
+            square = name.endswith(("scores", "pattern"))
+            parts.append((value[:, -row:, -key:] if square else value[-row:]).ravel())
+        result[site] = np.concatenate(parts)
+    return result
 
 
 class Tally:
@@ -57,7 +86,7 @@ class Tally:
     def compare(self, name, reference, got, bound):
         """Every value that mainstem gives, against the reference's."""
         worst, worst_site = 0.0, "-"
-        for site in sorted(set(got) - {"tokens", "encoder.tokens", "decoder.tokens"}):
+        for site in sorted(set(got) - COMPANIONS):
             self.steps += 1
             if site not in reference:
                 self.fail(f"{name}: {site} has nothing to be compared with")

@@ -6,6 +6,7 @@ are random, windows are shorter than the tokens. So a wrong default shows. Weigh
 bfloat16 holds them.
 """
 
+import inspect
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from .sites import LAYOUTS, Recorder, sizes_of
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 38, 0, 17, 17, 40, 33, 2, 8, 12]
 ENCODER_TOKENS = [7, 40, 2, 11, 5, 5, 23, 9]
+PADDING_ID = 40  # of transformers' batches; that of mainstem's is another one
 NO_IDS = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None)
 
 
@@ -65,18 +67,41 @@ class Case:
         assert set(missing) == fixed and not unexpected, (missing, unexpected)
         return double
 
-    @torch.no_grad()
     def record(self, model, tokens, types=None):
         """Every step of one pass over a list of tokens, by our names, as the model's dtype has it."""
-        ids = torch.tensor([tokens])
-        inputs = {"input_ids": ids}
-        stacks = [(self.layout, "", ids)]
+        inputs = {"input_ids": torch.tensor([tokens])}
         if types:
             inputs["token_type_ids"] = torch.tensor([types])
         if self.encoder:
-            encoder_ids = torch.tensor([ENCODER_TOKENS])
-            inputs = {"input_ids": encoder_ids, "decoder_input_ids": ids}
-            stacks = [("marian_encoder", "encoder.", encoder_ids), ("marian_decoder", "decoder.", ids)]
+            inputs = {"input_ids": torch.tensor([ENCODER_TOKENS]), "decoder_input_ids": inputs["input_ids"]}
+        return self.record_pass(model, inputs)
+
+    def record_batch(self, model, sequences, encoder_sequences=()):
+        """The same of a batch padded on the left, with mask and positions as generate() makes them."""
+        ids, mask, positions = padded(sequences)
+        if not self.encoder:
+            # Without its own parameter for positions a class would count them in its own way.
+            assert "position_ids" in inspect.signature(model.forward).parameters, self.name
+            return self.record_pass(model, dict(input_ids=ids, attention_mask=mask, position_ids=positions))
+        encoder_ids, encoder_mask, encoder_positions = padded(encoder_sequences)
+        inputs = dict(input_ids=encoder_ids, attention_mask=encoder_mask, decoder_input_ids=ids,
+                      decoder_attention_mask=mask)
+        # Marian takes no positions: it counts columns, padding too, as it pads on the right. Its tables of sines
+        # are read at our positions instead; all else is its own.
+        hooks = [stack.embed_positions.register_forward_pre_hook(replace_positions(own), with_kwargs=True)
+                 for stack, own in ((model.model.encoder, encoder_positions), (model.model.decoder, positions))]
+        try:
+            return self.record_pass(model, inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    @torch.no_grad()
+    def record_pass(self, model, inputs):
+        ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+        stacks = [(self.layout, "", ids)]
+        if self.encoder:
+            stacks = [("marian_encoder", "encoder.", ids), ("marian_decoder", "decoder.", inputs["decoder_input_ids"])]
         values, recorders = {}, []
         for layout, stack, stack_ids in stacks:
             sizes = sizes_of(model.config, stack_ids.shape[1])
@@ -87,7 +112,7 @@ class Case:
             for recorder in reversed(recorders):
                 recorder.__exit__()
         for recorder, (_, _, stack_ids) in zip(recorders, stacks):
-            recorder.complete(stack_ids)
+            recorder.complete(stack_ids, mask)
             values |= recorder.values
         if hasattr(out, "logits"):
             values["logits"] = out.logits
@@ -97,6 +122,22 @@ class Case:
     def record_in_double(self, model, tokens, types=None):
         with in_double():
             return self.record(self.double_model(model), tokens, types)
+
+    def record_batch_in_double(self, model, *sequences):
+        with in_double():
+            return self.record_batch(self.double_model(model), *sequences)
+
+
+def padded(sequences):
+    """Ids, mask and positions [B,T] of sequences padded on the left (generation/utils.py)."""
+    length = max(map(len, sequences))
+    ids = torch.tensor([[PADDING_ID] * (length - len(tokens)) + tokens for tokens in sequences])
+    mask = torch.tensor([[0] * (length - len(tokens)) + [1] * len(tokens) for tokens in sequences])
+    return ids, mask, (mask.cumsum(1) - 1).masked_fill(mask == 0, 0)
+
+
+def replace_positions(positions):
+    return lambda _, args, keywords: (args, keywords | {"position_ids": positions})
 
 
 def random_weight(name, shape, generator):
@@ -155,6 +196,10 @@ CASES = [
         num_key_value_heads=1, hidden_act="gelu", rms_norm_eps=3e-3), golden=False),
     Case("llama_all_heads", "llama", hf.LlamaConfig, GROUPED | rope(50.0) | dict(
         num_key_value_heads=4, rms_norm_eps=3e-3, tie_word_embeddings=False), golden=False),
+    # Three query heads for each key head; sizes of which none divides another.
+    Case("llama_thirds", "llama", hf.LlamaConfig, GROUPED | rope(700.0, **LLAMA3) | dict(
+        hidden_size=48, intermediate_size=52, num_hidden_layers=3, num_attention_heads=6, head_dim=10,
+        rms_norm_eps=3e-3, attention_bias=True, mlp_bias=True, tie_word_embeddings=False), golden=False),
     Case("mistral", "llama", hf.MistralConfig, GROUPED | rope(700.0) | dict(
         rms_norm_eps=3e-3, sliding_window=3)),
     Case("qwen2", "llama", hf.Qwen2Config, EVEN_GROUPED | rope(700.0) | dict(

@@ -39,6 +39,13 @@ class Reference:
     def record_in_double(self, weights, tokens):
         return self.record({name: value.double() for name, value in weights.items()}, tokens)
 
+    # What these are has no padding: each sequence of a batch on its own.
+    def record_batch(self, weights, sequences):
+        return [self.record(weights, tokens) for tokens in sequences]
+
+    def record_batch_in_double(self, weights, sequences):
+        return [self.record_in_double(weights, tokens) for tokens in sequences]
+
     def save(self, weights, folder):
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)

@@ -283,8 +283,8 @@ class Recorder:
         for handle in self.handles:
             handle.remove()
 
-    def complete(self, tokens):
-        """What no module and no function holds."""
+    def complete(self, tokens, mask=None):
+        """What no module and no function holds. The mask [B,T] is 0 at padding."""
         values, at = self.values, self.stack
         values[at + "token_embed"] = torch.nn.functional.embedding(tokens, self.table).detach()
         values.setdefault(at + "embed", values[at + "blocks.0.resid_pre"])
@@ -293,11 +293,12 @@ class Recorder:
             if factor != 1 and name.endswith(("attn_proj", "mlp_proj")):
                 values[name.replace("_proj", "_out")] = values[name] * factor
         if self.patched == "apply_rotary_pos_emb":
-            self.falcon_patterns()
+            self.falcon_patterns(torch.ones_like(tokens) if mask is None else mask)
 
-    def falcon_patterns(self):
+    def falcon_patterns(self, mask):
         """Falcon's scores and pattern from q and k, apart from its own code: sdpa shows neither,
-        and with ALiBi its eager form adds the bias twice."""
+        and with ALiBi its eager form adds the bias twice. That the bias counts columns here and tokens
+        there is a constant of each row."""
         sizes, scale = self.sizes, self.sizes.width**-0.5
         for at in self.attentions.values():
             rotated = at + "q_rot" in self.values
@@ -307,7 +308,7 @@ class Recorder:
                 slopes = torch.tensor(alibi_slopes(sizes.heads), dtype=scores.dtype)
                 scores = scores + slopes[:, None, None] * torch.arange(sizes.tokens)
             scores = scores * scale
-            seen = torch.ones(sizes.tokens, sizes.tokens, dtype=torch.bool).tril()
+            seen = torch.ones(sizes.tokens, sizes.tokens, dtype=torch.bool).tril() & mask[:, None, None].bool()
             self.values[at + "scores"] = scores
             self.values[at + "pattern"] = scores.masked_fill(~seen, -torch.inf).softmax(-1)
 
