@@ -51,7 +51,7 @@ CHANGES = {
 }
 NO_FORM = {"falcon_rw"}  # ALiBi
 FUSED = {"phi", "qwen2"}  # read with q, k and v in one matrix too
-ROUNDED = {"llama": 1e-6, "phi3_longrope": 1e-6}  # rope_freqs; attn_factor
+ROUNDED = {"llama": 1e-6, "llama_thirds": 1e-6, "phi3_longrope": 1e-6}  # rope_freqs; attn_factor
 
 # Where llama.cpp computes something else or refuses the file, and what to change so that it does not.
 UNLIKE = {
