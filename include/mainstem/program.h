@@ -162,7 +162,7 @@ void validate(const Program& program);
 
 /// Sums over the steps.
 struct ProgramCounts {
-  int64_t parameters = 0;           ///< a tied table once
+  int64_t parameters = 0;           ///< a tied or shared table once
   int64_t multiply_adds = 0;        ///< of one token with `context` keys before it, head included
   int64_t kv_values_per_token = 0;  ///< numbers the cache keeps per token
 };

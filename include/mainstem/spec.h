@@ -184,6 +184,8 @@ struct ModelSpec {
   std::optional<StackSpec> encoder;
   StackSpec stack;  ///< the only stack, or the decoder
   HeadSpec head;
+  /// Encoder and decoder embed by one token table, whose parameters count once.
+  bool shared_token_table = false;
   bool operator==(const ModelSpec&) const = default;
 };
 

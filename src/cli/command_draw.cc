@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "mainstem/draw.h"
 #include "mainstem/error.h"
+#include "mainstem/presets.h"
 
 namespace mainstem::cli {
 namespace {
@@ -21,6 +22,8 @@ namespace {
 struct Options {
   CommonOptions common;
   ModelOptions model;
+  std::string preset;
+  bool norm_given = false;
   bool is_block = false;
   BlockOptions block;
   std::vector<std::string> against;
@@ -48,12 +51,23 @@ Source model_source(const Options& options) {
   return {model.program(), fmt::format("{}, block {}", name, options.layer)};
 }
 
+/// --norm counts here only where it was given.
+Source preset_source(const Options& options) {
+  const std::string norm = options.norm_given ? options.block.norm : std::string();
+  const Preset preset = find_preset(options.preset, norm);
+  return {build_program(preset.spec), fmt::format("{}, block {}", preset.name, options.layer)};
+}
+
 /// One line per way of saying what to draw.
 Source source_of(const Options& options) {
-  if (options.is_block != options.model.path.empty()) {
-    throw usage_error("draw", "MODEL or --block", options.is_block ? "both" : "neither");
+  const int subjects =
+      int{!options.model.path.empty()} + int{!options.preset.empty()} + int{options.is_block};
+  if (subjects != 1) {
+    throw usage_error("draw", "one of MODEL, --family NAME and --block",
+                      subjects == 0 ? "none" : "more than one");
   }
   if (options.is_block) return block_source(options.block);
+  if (!options.preset.empty()) return preset_source(options);
   return model_source(options);
 }
 
@@ -138,6 +152,8 @@ void add_draw(CommandLine& line, const std::vector<std::string>& against) {
   auto options = std::make_shared<Options>();
   options->against = against;
   add_model(command, options->model, ModelNeed::kOptional);
+  command.text("--family", options->preset, "NAME",
+               "A published size, as llama-3-8b (inspect --family list: all)");
   command.number("--layer", options->layer, {0, int64_t{1} << 20},
                  "Which block of the model (default: 0)");
   command.text("--out", options->out, "FILE", "Default: standard output");
@@ -145,7 +161,10 @@ void add_draw(CommandLine& line, const std::vector<std::string>& against) {
   command.flag("--block", options->is_block, "One block by the options below");
   add_block_options(command, options->block);
   add_common(command, options->common, "f32");
-  command.action([options] { return draw(*options); });
+  command.action([options, command] {
+    options->norm_given = command.given("--norm");
+    return draw(*options);
+  });
 }
 
 }  // namespace mainstem::cli

@@ -109,12 +109,15 @@ std::string facts(const Subject& subject, const ProgramCounts& counts, int64_t c
   const ModelSpec& spec = subject.program->spec;
   Table table({{""}, {""}});
   table.add({"family", subject.family});
-  table.add({"parameters", with_commas(counts.parameters) +
-                               (spec.head.tied ? " (the tied token table once)" : "")});
+  const char* once = spec.shared_token_table ? " (the shared token table once)"
+                     : spec.head.tied        ? " (the tied token table once)"
+                                             : "";
+  table.add({"parameters", with_commas(counts.parameters) + once});
   table.add(
       {"weights", byte_size(static_cast<double>(subject.weight_bytes)) + ": " + subject.weights});
-  table.add({"FLOPs", fmt::format("{} per token with {} cached, head included",
-                                  with_commas(2 * counts.multiply_adds), context)});
+  table.add({"FLOPs", fmt::format("{} per token{} with {} cached, head included",
+                                  with_commas(2 * counts.multiply_adds),
+                                  spec.encoder ? " of encoder and decoder" : "", context)});
   table.add({"cache", fmt::format("{} bytes per token (float32)",
                                   with_commas(counts.kv_values_per_token * kCacheValueBytes))});
   table.add({"context", spec.context_length > 0 ? with_commas(spec.context_length) + " tokens"

@@ -18,7 +18,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostTokens = int64_t{1} << 40;
-constexpr int64_t kPrefillChunk = 512;  // between two looks at ^C
 
 struct Options {
   CommonOptions common;
@@ -138,15 +137,7 @@ class Generation {
 
   std::vector<float> prefill(const SequenceInput& prompt) {
     const auto begin = Clock::now();
-    const std::vector<int64_t>& tokens = prompt.tokens;
-    std::vector<float> logits;
-    for (size_t at = 0; at < tokens.size(); at += kPrefillChunk) {
-      check_interrupt();
-      const size_t end = std::min(tokens.size(), at + kPrefillChunk);
-      logits = forward({tokens.begin() + static_cast<std::ptrdiff_t>(at),
-                        tokens.begin() + static_cast<std::ptrdiff_t>(end)},
-                       at == 0 ? prompt.encoder_tokens : std::vector<int64_t>{});
-    }
+    std::vector<float> logits = forward(prompt.tokens, prompt.encoder_tokens);
     result_.prefill_s = seconds_since(begin);
     return logits;
   }

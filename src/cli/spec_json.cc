@@ -183,7 +183,7 @@ void write_spec(JsonWriter& json, const ModelSpec& spec) {
   write(json, spec.stack);
   json.key("head");
   write(json, spec.head);
-  json.end_object();
+  json.field("shared_token_table", spec.shared_token_table).end_object();
 }
 
 }  // namespace mainstem::cli

@@ -15,6 +15,7 @@ struct Row {
   std::string_view source;
 };
 
+constexpr std::string_view kTransformer = "Vaswani et al., arXiv:1706.03762, table 3 and §5.1";
 constexpr std::string_view kGpt2 = "GPT-2 report, table 2; released config.json";
 constexpr std::string_view kGpt3 = "Brown et al., arXiv:2005.14165, table 2.1";
 constexpr std::string_view kBert = "Devlin et al., arXiv:1810.04805 §3; released config.json";
@@ -27,6 +28,18 @@ constexpr std::string_view kGemma2 = "Gemma team, arXiv:2408.00118, table 1; rel
 constexpr std::string_view kGemma3 = "Gemma team, arXiv:2503.19786; released config.json";
 
 constexpr Row kRows[] = {
+    {"transformer-base",
+     R"({"model_type": "torch_transformer", "d_model": 512, "nhead": 8, "num_encoder_layers": 6,
+         "num_decoder_layers": 6, "dim_feedforward": 2048, "vocab_size": 37000,
+         "scale_embedding": true, "head_kind": "tied", "encoder_final_norm": false,
+         "decoder_final_norm": false})",
+     kTransformer},
+    {"transformer-big",
+     R"({"model_type": "torch_transformer", "d_model": 1024, "nhead": 16, "num_encoder_layers": 6,
+         "num_decoder_layers": 6, "dim_feedforward": 4096, "vocab_size": 37000,
+         "scale_embedding": true, "head_kind": "tied", "encoder_final_norm": false,
+         "decoder_final_norm": false})",
+     kTransformer},
     {"bert-base", R"({"model_type": "bert", "architectures": ["BertModel"]})", kBert},
     {"bert-large",
      R"({"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 1024,
@@ -122,6 +135,10 @@ constexpr Row kRows[] = {
 };
 
 std::string_view note_of(std::string_view family) {
+  if (family == "torch_transformer") {
+    return "attention has biases, as torch.nn gives them; the paper's formulas have none "
+           "(less than 0.1 % of the parameters)";
+  }
   if (family == "gpt3") {
     return "every other block of the published model attends to a band of keys whose width was "
            "not published; here all blocks are dense (\"band_width\" in a config chooses one)";

@@ -92,6 +92,7 @@ std::string Program::formula(ValueId id) const {
 ProgramCounts count(const Program& program, int64_t context) {
   ProgramCounts counts;
   for (const WeightInfo& weight : program.weights) {
+    if (program.spec.shared_token_table && weight.name == "decoder.token_embed.weight") continue;
     int64_t size = 1;
     for (int64_t dim : weight.shape) size *= dim;
     counts.parameters += size;

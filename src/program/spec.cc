@@ -185,6 +185,12 @@ void validate(const ModelSpec& spec) {
       }
     });
   }
+  if (spec.shared_token_table) {
+    const int64_t width = spec.encoder ? spec.encoder->embed_width : 0;
+    expect(width == spec.stack.embed_width, "shared token table",
+           "an encoder's table as wide as the decoder's, " + std::to_string(spec.stack.embed_width),
+           spec.encoder ? std::to_string(width) : "no encoder");
+  }
   for (const BlockSpec& block : spec.stack.blocks) {
     expect(!block.cross_attention || spec.encoder, "cross attention", "an encoder", "none");
   }

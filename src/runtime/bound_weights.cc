@@ -113,7 +113,9 @@ BoundWeights::BoundWeights(const Program& program, const WeightSources& sources)
     entry.tensor = source.tensor;
     entry.row_order = source.row_order;
     entry.keep_alive = source.keep_alive;
-    entry.stored_bytes = mainstem::stored_bytes(source);
+    const bool is_second =
+        program.spec.shared_token_table && info.name == "decoder.token_embed.weight";
+    entry.stored_bytes = is_second ? 0 : mainstem::stored_bytes(source);
     if (source.transposed && info.kind != WeightKind::kVector) {
       auto copy = std::make_shared<Tensor>(transposed_copy(source.tensor, source.row_order));
       entry.tensor = copy->view();

@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "runtime/rotary_table.h"
+
 namespace mainstem {
 
 bool can_chunk(const Program& program, int64_t end) {
@@ -11,10 +13,8 @@ bool can_chunk(const Program& program, int64_t end) {
       const bool of_encoder = program.value(step.output).rows == Rows::kEncoder;
       if (params.mask == MaskKind::kFull && !params.cross && !of_encoder) return false;
     } else if (step.op == Op::kRotary) {
-      const RotaryScaling& scaling = std::get<RotaryParams>(step.params).rotary.scaling;
-      const bool by_length = scaling.kind == RotaryScalingKind::kDynamic ||
-                             scaling.kind == RotaryScalingKind::kLongRope;
-      if (by_length && end > scaling.original_context) return false;
+      const RotarySpec& rotary = std::get<RotaryParams>(step.params).rotary;
+      if (goes_by_length(rotary) && end > rotary.scaling.original_context) return false;
     }
   }
   return true;

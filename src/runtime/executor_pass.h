@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/executor.h"
+#include "runtime/rotary_table.h"
 
 namespace mainstem {
 
@@ -54,6 +55,7 @@ class Executor<T>::Pass {
   // executor_prepare.cc
   void prepare();
   void prepare_rotary();
+  void add_angles(RotaryAngles& angles, const RotaryFrequencies& f, size_t i) const;
   void prepare_attention(StepId id);
   void prepare_product(const PlanNode& node, Launch& launch);
   void add_epilogue(const GemmPartPlan& plan, kernels::GemmPart& part,

@@ -98,17 +98,13 @@ void Executor<T>::Pass::prepare_rotary() {
     RotaryAngles angles;
     angles.spec = spec;
     angles.rows = rows;
-    const RotaryFrequencies f = rotary_frequencies(spec, rows_.longest(rows));
-    const auto positions = rows_.positions(rows);
-    const size_t half = f.frequency.size();
-    angles.cosine.resize(positions.size() * half);
-    angles.sine.resize(positions.size() * half);
-    for (size_t m = 0; m < positions.size(); ++m) {
-      for (size_t j = 0; j < half; ++j) {
-        const double angle = static_cast<double>(positions[m]) * f.frequency[j];
-        angles.cosine[m * half + j] = static_cast<T>(std::cos(angle) * f.attention_factor);
-        angles.sine[m * half + j] = static_cast<T>(std::sin(angle) * f.attention_factor);
-      }
+    const size_t values = rows_.positions(rows).size() * static_cast<size_t>(spec.width / 2);
+    angles.cosine.reserve(values);
+    angles.sine.reserve(values);
+    RotaryFrequencies f;
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      if (i == 0 || goes_by_length(spec)) f = rotary_frequencies(spec, rows_.longest(rows, i));
+      add_angles(angles, f, i);
     }
     angles_.push_back(std::move(angles));
   }
@@ -118,6 +114,22 @@ void Executor<T>::Pass::prepare_rotary() {
                       .sine = angles.sine.data(),
                       .width = angles.spec.width,
                       .interleaved = angles.spec.pairing == RotaryPairing::kInterleaved};
+    }
+  }
+}
+
+/// Of the rows of sequence i.
+template <typename T>
+void Executor<T>::Pass::add_angles(RotaryAngles& angles, const RotaryFrequencies& f,
+                                   size_t i) const {
+  const Rows rows = angles.rows;
+  const auto positions = rows_.positions(rows).subspan(static_cast<size_t>(rows_.begin(rows, i)),
+                                                       static_cast<size_t>(rows_.count(rows, i)));
+  for (const int64_t position : positions) {
+    for (const double frequency : f.frequency) {
+      const double angle = static_cast<double>(position) * frequency;
+      angles.cosine.push_back(static_cast<T>(std::cos(angle) * f.attention_factor));
+      angles.sine.push_back(static_cast<T>(std::sin(angle) * f.attention_factor));
     }
   }
 }

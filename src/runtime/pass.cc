@@ -30,6 +30,7 @@ void PassRows<T>::add_rows(Rows rows, std::span<const int64_t> tokens,
     throw usage_error("positions", "one for each of " + std::to_string(tokens.size()) + " tokens",
                       std::to_string(given.size()));
   }
+  int64_t longest = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     expect_in_range(tokens[i], vocab_size, "token id");
     ids_[r].push_back(tokens[i]);
@@ -40,8 +41,9 @@ void PassRows<T>::add_rows(Rows rows, std::span<const int64_t> tokens,
                         std::to_string(position));
     }
     positions_[r].push_back(position);
-    longest_[r] = std::max(longest_[r], position + 1);
+    longest = std::max(longest, position + 1);
   }
+  longest_[r].push_back(longest);
   counts_[r] += static_cast<int64_t>(tokens.size());
   begins_[r].push_back(counts_[r]);
 }
@@ -81,6 +83,8 @@ PassRows<T>::PassRows(const Program& program, std::span<const PassSequence<T>> s
     }
     const int64_t padding = state.length > 0 ? state.padding : sequence.padding;
     add_rows(Rows::kMain, tokens, sequence.positions, state.length, padding, spec.vocab_size);
+    longest_[index(Rows::kMain)].back() =
+        std::max(longest_[index(Rows::kMain)].back(), sequence.reach);
     add_rows(Rows::kEncoder, sequence.encoder_tokens, {}, 0, sequence.encoder_padding,
              spec.vocab_size);
 
@@ -108,17 +112,20 @@ PassRows<T>::PassRows(const Program& program, std::span<const PassSequence<T>> s
                state.length == first.state->length &&
                state.encoder_length == first.state->encoder_length;
   }
-  const auto check_table = [&](const StackSpec& stack, Rows rows) {
-    if (stack.positions != PositionKind::kLearned) return;
-    if (longest_[index(rows)] + stack.position_offset > stack.position_rows) {
-      throw usage_error("position",
-                        "less than " + std::to_string(stack.position_rows - stack.position_offset) +
-                            ", the rows of the position table",
-                        std::to_string(longest_[index(rows)] - 1));
-    }
-  };
-  if (!block_only) check_table(spec.stack, Rows::kMain);
-  if (spec.encoder) check_table(*spec.encoder, Rows::kEncoder);
+  if (!block_only) check_position_table(spec.stack, Rows::kMain);
+  if (spec.encoder) check_position_table(*spec.encoder, Rows::kEncoder);
+}
+
+template <typename T>
+void PassRows<T>::check_position_table(const StackSpec& stack, Rows rows) const {
+  if (stack.positions != PositionKind::kLearned) return;
+  const int64_t limit = stack.position_rows - stack.position_offset;
+  for (const int64_t longest : longest_[index(rows)]) {
+    if (longest <= limit) continue;
+    throw usage_error("position",
+                      "less than " + std::to_string(limit) + ", the rows of the position table",
+                      std::to_string(longest - 1));
+  }
 }
 
 template <typename T>

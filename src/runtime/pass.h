@@ -23,6 +23,7 @@ struct PassSequence {
   int64_t padding = 0;                   ///< leading tokens of a first pass that nobody may see
   int64_t encoder_padding = 0;
   std::span<const T> input;  ///< rows of a block on its own; then tokens is empty
+  int64_t reach = 0;         ///< length that rotary scalings go by, where more is to come
 };
 
 /// The rows of a pass: which sequence, which position, which keys each row may see.
@@ -47,8 +48,10 @@ class PassRows {
   std::span<const int64_t> token_types() const { return token_types_; }
   /// Main row of each head row.
   std::span<const int64_t> head_rows() const { return head_rows_; }
-  /// Longest position so far plus one.
-  int64_t longest(Rows rows) const { return longest_[static_cast<size_t>(rows)]; }
+  /// Longest position of sequence i so far plus one; 0 where it has no such rows.
+  int64_t longest(Rows rows, size_t sequence) const {
+    return longest_[static_cast<size_t>(rows)][sequence];
+  }
   /// All sequences bring equally many rows and keys, so that values have a [B,T,…] shape.
   bool uniform() const { return uniform_; }
 
@@ -61,13 +64,14 @@ class PassRows {
  private:
   void add_rows(Rows rows, std::span<const int64_t> tokens, std::span<const int64_t> given,
                 int64_t past, int64_t padding, int64_t vocab_size);
+  void check_position_table(const StackSpec& stack, Rows rows) const;
 
   std::span<const PassSequence<T>> sequences_;
   int64_t counts_[3] = {};
   std::vector<int64_t> begins_[3];
   std::vector<int64_t> ids_[3], positions_[3];
   std::vector<int64_t> token_types_, head_rows_;
-  int64_t longest_[3] = {};
+  std::vector<int64_t> longest_[3];
   bool uniform_ = true;
   bool continues_ = false;
 };

@@ -71,6 +71,11 @@ void scale_llama3(const RotaryScaling& scaling, std::vector<double>& frequency) 
 
 }  // namespace
 
+bool goes_by_length(const RotarySpec& spec) {
+  return spec.scaling.kind == RotaryScalingKind::kDynamic ||
+         spec.scaling.kind == RotaryScalingKind::kLongRope;
+}
+
 RotaryFrequencies rotary_frequencies(const RotarySpec& spec, int64_t longest) {
   const RotaryScaling& scaling = spec.scaling;
   RotaryFrequencies result{plain_frequencies(spec.base, spec.width), 1};

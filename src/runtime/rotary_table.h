@@ -14,7 +14,10 @@ struct RotaryFrequencies {
   double attention_factor = 1;
 };
 
-/// `longest` is the longest position so far plus one; only dynamic scaling and longrope read it.
+/// Whether the angles of a position depend on how long the whole is: dynamic scaling and longrope.
+bool goes_by_length(const RotarySpec& spec);
+
+/// `longest` is the longest position so far plus one, for scalings that go by length.
 /// Formulas: transformers 5.24 modeling_rope_utils.
 RotaryFrequencies rotary_frequencies(const RotarySpec& spec, int64_t longest);
 

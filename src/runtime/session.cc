@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "mainstem/error.h"
 #include "runtime/chunks.h"
 #include "runtime/executor.h"
+#include "runtime/history.h"
 
 namespace mainstem {
 
@@ -31,7 +33,7 @@ template <typename T>
 class Engine {
  public:
   Engine(const BoundProgram& bound, const BoundWeights& weights, const SessionOptions& options)
-      : program_(bound.program()) {
+      : program_(bound.program()), switches_(switch_lengths(bound.program())) {
     ExecutorOptions executor{.cancel = options.cancel};
     PlanOptions plan{.wanted = options.sites};
     if constexpr (std::is_same_v<T, float>) {
@@ -51,6 +53,7 @@ class Engine {
 
   int64_t add() {
     states_.push_back(full_->new_state());
+    histories_.push_back(new_history());
     return static_cast<int64_t>(states_.size()) - 1;
   }
   SequenceState<T>& state(int64_t sequence) {
@@ -59,25 +62,70 @@ class Engine {
     }
     return states_[static_cast<size_t>(sequence)];
   }
-  void reset(int64_t sequence) { state(sequence) = full_->new_state(); }
+  void reset(int64_t sequence) {
+    state(sequence) = full_->new_state();
+    history(sequence) = new_history();
+  }
   /// Forgets what came after the first `length` positions.
   void rewind(int64_t sequence, int64_t length) {
     if (length == 0) return reset(sequence);
     state(sequence).length = length;
+    history(sequence).truncate(length);
   }
 
   std::span<const T> run(std::span<const SequenceInput> inputs, LogitRows rows,
                          const TraceSink& sink, const ValuePatch& patch, int threads) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (inputs[j].sequence != inputs[i].sequence) continue;
+        throw usage_error("pass", "each sequence once", std::to_string(inputs[i].sequence));
+      }
+      check_encoder(inputs[i], state(inputs[i].sequence));
+    }
+    std::vector<int64_t> reaches;
+    for (const SequenceInput& input : inputs) {
+      reaches.push_back(history(input.sequence).length_with(input));
+      renew(input.sequence, reaches.back(), threads);
+    }
+    const std::span<const T> out = run_pass(inputs, reaches, rows, sink, patch, threads);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      history(inputs[i].sequence).made_for(reaches[i]);
+      history(inputs[i].sequence).append(inputs[i]);
+    }
+    return out;
+  }
+
+ private:
+  History new_history() const {
+    return {&switches_, program_.input == kNoId ? 0 : program_.spec.stack.width};
+  }
+  History& history(int64_t sequence) { return histories_[static_cast<size_t>(sequence)]; }
+
+  /// Reads what came before anew, where the sequence grows past a length after which keys are
+  /// turned otherwise.
+  void renew(int64_t sequence, int64_t length, int threads) {
+    History& own = history(sequence);
+    if (!own.outgrows(length)) return;
+    SequenceInput past = own.past();
+    past.sequence = sequence;
+    SequenceState<T> before = std::exchange(state(sequence), full_->new_state());
+    try {
+      run_pass({&past, 1}, {&length, 1}, LogitRows::kLast, {}, {}, threads);
+    } catch (...) {
+      state(sequence) = std::move(before);
+      throw;
+    }
+    own.made_for(length);
+  }
+
+  std::span<const T> run_pass(std::span<const SequenceInput> inputs,
+                              std::span<const int64_t> reaches, LogitRows rows,
+                              const TraceSink& sink, const ValuePatch& patch, int threads) {
     std::vector<PassSequence<T>> pass(inputs.size());
     std::vector<std::vector<T>> rows_in(inputs.size());
     bool encodes = false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const SequenceInput& input = inputs[i];
-      for (size_t j = 0; j < i; ++j) {
-        if (inputs[j].sequence == input.sequence) {
-          throw usage_error("pass", "each sequence once", std::to_string(input.sequence));
-        }
-      }
       rows_in[i].assign(input.input.begin(), input.input.end());
       pass[i] = {.state = &state(input.sequence),
                  .tokens = input.tokens,
@@ -86,15 +134,14 @@ class Engine {
                  .positions = input.positions,
                  .padding = input.left_padding,
                  .encoder_padding = input.encoder_left_padding,
-                 .input = rows_in[i]};
+                 .input = rows_in[i],
+                 .reach = reaches[i]};
       encodes |= !input.encoder_tokens.empty();
-      check_encoder(input, *pass[i].state);
     }
     Executor<T>& executor = decode_ && !encodes ? *decode_ : *full_;
     return executor.run(pass, rows, sink, patch, threads);
   }
 
- private:
   void check_encoder(const SequenceInput& input, const SequenceState<T>& state) const {
     if (!program_.spec.encoder) {
       if (!input.encoder_tokens.empty()) {
@@ -111,8 +158,10 @@ class Engine {
   }
 
   const Program& program_;
+  std::vector<int64_t> switches_;
   std::unique_ptr<Executor<T>> full_, decode_;
   std::vector<SequenceState<T>> states_;
+  std::vector<History> histories_;
 };
 
 /// The last of each sequence's rows, for a block on its own (models select rows themselves).

@@ -55,6 +55,31 @@ TEST(Draw, AModelsBlocks) {
   EXPECT_TRUE(fails(run({"draw", model, "--out", "/no/such/folder/b.svg"}), 3, "/no/such/folder"));
 }
 
+TEST(Draw, PublishedSizes) {
+  const nlohmann::json names = run_json({"inspect", "--family", "list"}).at("families");
+  EXPECT_GT(names.size(), 25U);
+  for (const nlohmann::json& each : names) {
+    const std::string name = each.at("name");
+    const Outcome text = run({"draw", "--family", name, "--text"});
+    EXPECT_EQ(text.code, 0) << name << text.err;
+    EXPECT_TRUE(text.out.starts_with(name + ", block 0")) << text.out.substr(0, 80);
+    EXPECT_TRUE(is_well_formed(run({"draw", "--family", name}).out)) << name;
+  }
+  const Outcome base = run({"draw", "--family", "transformer-base", "--text"});
+  for (const char* part : {"encoder", "decoder", "cross_scores", "[B,H=8,S,S]", "LayerNorm"}) {
+    EXPECT_NE(base.out.find(part), std::string::npos) << part;
+  }
+  const Outcome gemma = run({"draw", "--family", "gemma-2-2b", "--layer", "1", "--text"});
+  EXPECT_NE(gemma.out.find("gemma-2-2b, block 1"), std::string::npos);
+  EXPECT_NE(gemma.out.find("softmax, causal"), std::string::npos);  // its window is on even blocks
+  EXPECT_NE(gemma.err.find("--layer 0"), std::string::npos) << gemma.err;
+  const auto norm = [](std::vector<std::string> more) {
+    return run(with({"draw", "--family", "palm-8b", "--text"}, more)).out;
+  };
+  EXPECT_NE(norm({}).find("LayerNorm"), std::string::npos);
+  EXPECT_NE(norm({"--norm", "rms"}).find("RMSNorm"), std::string::npos);
+}
+
 TEST(Draw, TwoBlocksAsTextMarkWhatDiffers) {
   const Outcome both = run(with(kBlock, {"--text", "--against", "--placement", "post"}));
   EXPECT_EQ(both.code, 0) << both.err;

@@ -4,7 +4,7 @@
     write_gguf(model, stem, tensors_per_part=9) STEM-00001-of-0000N.gguf, …
 
 For each family: the words (keys) that the converter writes, and what it does to the weights: names by
-gguf-py's table, rows of q and k permuted (Llama, Granite), fused rows regrouped to q, k, v (NeoX, Falcon),
+gguf-py's table, rows of q and k permuted (Llama, Granite, OLMo 1), fused rows regrouped to q, k, v (NeoX, Falcon),
 Conv1D matrices transposed (GPT-2), 1 added to norm weights (Gemma), norms of heads stacked (StableLM),
 divisors of rotary frequencies as tensors (llama3 scaling, longrope). Numbers for which the converter
 relies on a default are written too, where GGUF has a key for them.
@@ -144,6 +144,17 @@ def granite_words(writer, config):
     writer.add_logit_scale(config.logits_scaling)
 
 
+def starcoder2_words(writer, config):
+    # As Mistral's: what a converter could say.
+    if config.sliding_window:
+        writer.add_sliding_window(config.sliding_window)
+
+
+def olmo_words(writer, config):
+    if config.clip_qkv is not None:
+        writer.add_clamp_kqv(config.clip_qkv)
+
+
 def phi3_words(writer, config):
     writer.add_rope_dimension_count(head_width(config))
     writer.add_sliding_window(config.sliding_window or 0)
@@ -175,7 +186,9 @@ FORMS = {
     "gpt_neox": Form(Arch.GPTNEOX, neox_words, neox_weight),
     "falcon": Form(Arch.FALCON, falcon_words, falcon_weight),
     "stablelm": Form(Arch.STABLELM, stablelm_words),
+    "olmo": Form(Arch.OLMO, olmo_words, llama_weight),
     "olmo2": Form(Arch.OLMO2),
+    "starcoder2": Form(Arch.STARCODER2, starcoder2_words),
     "cohere": Form(Arch.COMMAND_R, cohere_words),
     "cohere2": Form(Arch.COHERE2, cohere2_words),
     "phi": Form(Arch.PHI2, partial_rotary_words),
@@ -215,7 +228,8 @@ def common_words(writer, config):
     if hasattr(config, "rms_norm_eps"):
         writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     else:
-        writer.add_layer_norm_eps(first_of(config, "layer_norm_eps", "layer_norm_epsilon"))
+        eps = first_of(config, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon")
+        writer.add_layer_norm_eps(1e-5 if eps is None else eps)  # None: OLMo 1
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     # No tokenizer: the vocabulary is then the rows of the table.
     writer.add_tokenizer_model("none")

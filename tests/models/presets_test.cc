@@ -34,14 +34,29 @@ TEST(Presets, CountThePublishedParameters) {
 /// Papers give these rounded.
 TEST(Presets, CountWhatPapersRound) {
   const std::map<std::string, std::pair<double, double>> rounded = {
-      {"palm-8b", {8.63e9, 0.01}},
-      {"palm-62b", {62.50e9, 0.01}},
+      {"transformer-base", {65e6, 0.05}}, {"transformer-big", {213e6, 0.05}},
+      {"palm-8b", {8.63e9, 0.01}},        {"palm-62b", {62.50e9, 0.01}},
       {"palm-540b", {540.35e9, 0.01}},
   };
   for (const auto& [name, wanted] : rounded) {
     const auto found = static_cast<double>(parameters(name));
     EXPECT_LE(std::abs(found - wanted.first), wanted.second * wanted.first) << name << " " << found;
   }
+}
+
+/// By hand: one table; per layer the projections of one or two attentions, the MLP and the norms.
+TEST(Presets, TheOriginalTransformerSharesOneTable) {
+  const auto by_hand = [](int64_t d, int64_t f) {
+    const int64_t attention = 4 * (d * d + d), mlp = 2 * d * f + f + d, norm = 2 * d;
+    return 37000 * d + 6 * (attention + mlp + 2 * norm) + 6 * (2 * attention + mlp + 3 * norm);
+  };
+  EXPECT_EQ(parameters("transformer-base"), by_hand(512, 2048));
+  EXPECT_EQ(parameters("transformer-big"), by_hand(1024, 4096));
+  const ModelSpec spec = find_preset("transformer-base").spec;
+  ASSERT_TRUE(spec.encoder);
+  EXPECT_FALSE(spec.encoder->final_norm || spec.stack.final_norm);
+  EXPECT_EQ(spec.stack.blocks[0].placement, NormPlacement::kPost);
+  EXPECT_EQ(spec.stack.positions, PositionKind::kSinusoidalInterleaved);
 }
 
 /// Every preset has one row in the docs, with the count that its program gives.

@@ -48,10 +48,12 @@ CHANGES = {
     "phi": dict(qk_layernorm=False),
     "phi3_longrope": rope(700.0, **EXACT_LONGROPE),
     "granite": dict(residual_multiplier=0.3125, attention_multiplier=0.1875),
+    "olmo": dict(attention_bias=False),
 }
 NO_FORM = {"falcon_rw"}  # ALiBi
 FUSED = {"phi", "qwen2"}  # read with q, k and v in one matrix too
-ROUNDED = {"llama": 1e-6, "llama_thirds": 1e-6, "phi3_longrope": 1e-6}  # rope_freqs; attn_factor
+# rope_freqs; attn_factor; eps 1e-5
+ROUNDED = {"llama": 1e-6, "llama_thirds": 1e-6, "phi3_longrope": 1e-6, "olmo": 1e-6}
 
 # Where llama.cpp computes something else or refuses the file, and what to change so that it does not.
 UNLIKE = {
@@ -60,6 +62,8 @@ UNLIKE = {
     "falcon_11b": dict(bias=False),  # and here none
     "mistral": dict(sliding_window=None),  # it knows no windows in this arch
     "phi3": dict(sliding_window=None),  # switched off in its loader
+    "olmo": dict(hidden_size=24),  # as OLMo 2
+    "starcoder2": dict(sliding_window=None, hidden_size=24),  # as Mistral; as OLMo 2
     "cohere2": dict(hidden_size=24),  # as OLMo 2
     "cohere2_pattern": dict(hidden_size=24),
     "cohere": dict(use_qk_norm=False, hidden_size=24),  # looks for these norms from 64 blocks on; H*E as above

@@ -122,6 +122,15 @@ TEST(Parameters, EqualTheSumOverTheWeightsNames) {
   }
 }
 
+TEST(Parameters, ASharedTableCountsOnce) {
+  Dice dice(1);
+  ModelSpec spec = random_spec(dice, Kind::kEncoderDecoder);
+  spec.encoder->embed_width = spec.stack.embed_width;
+  const int64_t apart = parameters(spec);
+  spec.shared_token_table = true;
+  EXPECT_EQ(apart - parameters(spec), spec.vocab_size * spec.stack.embed_width);
+}
+
 /// Multiply-adds of one token: every matrix once, and 2 H E for each key it sees.
 TEST(MultiplyAdds, AreMatricesPlusAttentionOverTheContext) {
   const ModelSpec spec = llama(kSmol);

@@ -46,6 +46,13 @@ const std::vector<Bad>& bad_specs() {
   static const std::vector<Bad> list{
       {"vocabulary size", [](ModelSpec& s) { s.vocab_size = 0; }},
       {"vocabulary size", [](ModelSpec& s) { s.vocab_size = -3; }},
+      {"shared token table", [](ModelSpec& s) { s.shared_token_table = true; }},
+      {"shared token table",
+       [](ModelSpec& s) {
+         cross(s);
+         s.encoder->embed_width += 1;
+         s.shared_token_table = true;
+       }},
       {"width", [](ModelSpec& s) { s.stack.width = 0; }},
       {"embedding width", [](ModelSpec& s) { s.stack.embed_width = 0; }},
       {"embedding scale", [](ModelSpec& s) { s.stack.embed_scale = kNan; }},

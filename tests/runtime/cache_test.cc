@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
+#include "mainstem/error.h"
 #include "support/bounds.h"
 #include "support/compare.h"
 #include "support/parts.h"
@@ -161,6 +163,78 @@ TEST_P(Caches, LeftPaddingChangesNoRealRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Caches, ::testing::Range<uint64_t>(0, 60));
+
+/// Two blocks that go over to their long divisors after 4 and after 9 positions.
+TestModel longrope_model(uint64_t seed) {
+  ModelSpec spec = small_decoder();
+  int64_t original = 4;
+  for (BlockSpec& block : spec.stack.blocks) {
+    RotaryScaling& scaling = block.attention.rotary->scaling;
+    scaling.kind = RotaryScalingKind::kLongRope;
+    scaling.factor = 2.5;
+    scaling.original_context = original;
+    scaling.short_divisors = {1, 1.1, 1.2, 1.3};
+    scaling.long_divisors = {2, 3, 4, 5};
+    original = 9;
+  }
+  return make_model(spec, seed);
+}
+
+/// A cache that is outgrown is made anew, so that every part is as in one pass up to its end.
+TEST(LongRope, EveryPartIsThatOfAPassUpToItsEnd) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    const TestModel model = longrope_model(seed);
+    Dice dice(seed);
+    SequenceInput input = random_input(model, dice, 14);
+    if (seed % 3 == 1) input.left_padding = 3;
+    for (int64_t t = 0; seed % 3 == 2 && t < 14; ++t) {
+      input.positions.push_back(t == 0 ? 0 : input.positions.back() + dice.between(0, 2));
+    }
+    const Compute compute = seed % 2 == 0 ? Compute::kF64 : Compute::kF32;
+    Session session(model.bound,
+                    {.compute = compute, .threads = 1, .sites = all_sites(model.program())});
+    input.sequence = session.add_sequence();
+    for (int64_t begin = 0, end = 0; begin < 14; begin = end) {
+      end = std::min<int64_t>(14, begin + dice.between(begin == 0 ? 3 : 1, 5));
+      const Traced whole = trace_all(model, {part_of(input, 0, end)}, compute);
+      SequenceInput wrong = part_of(input, begin, end);
+      wrong.tokens.back() = 31;  // outside the vocabulary: nothing of it may stay
+      EXPECT_THROW(session.forward_all({&wrong, 1}), Error);
+      const SequenceInput part = part_of(input, begin, end);
+      Traced traced;
+      session.forward_all({&part, 1}, traced.sink());
+      expect_part(model, traced, whole, begin, end, compute);
+      EXPECT_EQ(session.length(input.sequence), end);
+    }
+    session.reset(input.sequence);
+    const SequenceInput again = part_of(input, 0, 4);
+    const Traced first = trace_all(model, {again}, compute);
+    Traced traced;
+    session.forward_all({&again, 1}, traced.sink());
+    expect_part(model, traced, first, 0, 4, compute);
+  }
+}
+
+/// Each sequence of a pass goes by its own length.
+TEST(LongRope, SequencesDoNotSeeEachOthersLength) {
+  const TestModel model = longrope_model(3);
+  Dice dice(4);
+  const SequenceInput shorter = random_input(model, dice, 3),
+                      longer = random_input(model, dice, 12);
+  const auto alone = [&](SequenceInput input) {
+    Session session(model.bound, {.compute = Compute::kF64, .threads = 1, .sites = {}});
+    input.sequence = session.add_sequence();
+    return session.forward({&input, 1});
+  };
+  Session session(model.bound, {.compute = Compute::kF64, .threads = 1, .sites = {}});
+  SequenceInput both[] = {shorter, longer};
+  for (SequenceInput& input : both) input.sequence = session.add_sequence();
+  std::vector<float> want = alone(shorter);
+  const std::vector<float> second = alone(longer);
+  want.insert(want.end(), second.begin(), second.end());
+  EXPECT_EQ(session.forward(both), want);
+}
 
 /// With a dynamic base every pass turns by the longest position it has seen; old keys stay as
 /// they were turned.

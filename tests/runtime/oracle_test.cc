@@ -49,8 +49,6 @@ Case random_case(uint64_t seed, DType dtype) {
     }
     result.inputs.push_back(input);
   }
-  // One pass has one longest position; the oracle sees its sequences one by one.
-  if (depends_on_length(result.model.spec)) result.inputs.resize(1);
   if (dice.chance(0.2)) {
     for (SequenceInput& input : result.inputs) {
       for (int64_t t = 0; t < length; ++t) input.positions.push_back(dice.below(40));

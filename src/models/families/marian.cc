@@ -80,6 +80,7 @@ ModelSpec read_config(ConfigReader& config, const HasTensor& has_tensor) {
                           width, true, activation);
   read_head(config, spec.head, true, has_tensor);
   spec.head.bias = true;
+  spec.shared_token_table = true;
   config.ignore({"dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop",
                  "init_std", "classifier_dropout", "num_hidden_layers", "num_attention_heads",
                  "extra_pos_embeddings", "force_bos_token_to_be_generated", "classif_dropout",

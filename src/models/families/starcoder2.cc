@@ -1,6 +1,6 @@
 // StarCoder2: grouped heads and rotary positions with GPT-2's LayerNorm, biases and plain MLP; the
 // window, where there is one, is on every block. Source of the rules: transformers 5.24
-// models/starcoder2.
+// models/starcoder2, llama.cpp arch "starcoder2".
 
 #include "models/activation_names.h"
 #include "models/decoder_reader.h"
@@ -35,13 +35,28 @@ ModelSpec read_config(ConfigReader& config, const HasTensor& has_tensor) {
   return decoder_spec(decoder);
 }
 
+ModelSpec read_gguf(GgufWords& words) {
+  Decoder decoder = read_decoder(words);
+  BlockSpec& block = decoder.block;
+  block.norm = layer_norm(words);
+  block.attention.rotary = read_rotary(words, block.attention.head_width, decoder.context);
+  // Converters leave it out and llama.cpp does not look at it; a file that has one means it.
+  const int64_t window = words.get_int("attention.sliding_window").value_or(0);
+  if (window != 0) set_window(block.attention, window);
+  block.mlp.gated = false;
+  block.mlp.activation = Activation::kGeluTanh;
+  return decoder_spec(decoder);
+}
+
 }  // namespace
 
 Family starcoder2_family() {
   return {
       .name = "starcoder2",
       .model_types = {"starcoder2"},
+      .gguf_archs = {"starcoder2"},
       .read_config = read_config,
+      .read_gguf = read_gguf,
       .rows =
           with_rows(llama_rows(),
                     {

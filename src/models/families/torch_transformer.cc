@@ -122,6 +122,11 @@ void read_own_head(ConfigReader& config, HeadSpec& head) {
   head.bias = config.bool_or("head_bias", kind == "own");
 }
 
+bool shares_table(ConfigReader& config) {
+  const ModuleNames names = read_names(config);
+  return names.at("{encoder_embedding}") == names.at("{decoder_embedding}");
+}
+
 ModelSpec read_config(ConfigReader& config, const HasTensor& /*has_tensor*/) {
   const int64_t decoders = decoder_layers(config);
   const int64_t encoders = read_layers(config, "num_encoder_layers", 0);
@@ -152,6 +157,7 @@ ModelSpec read_config(ConfigReader& config, const HasTensor& /*has_tensor*/) {
   decoder.cross_attention = block.attention;
   spec.stack = read_stack(config, decoder, decoders);
   if (config.bool_or("decoder_final_norm", true)) spec.stack.final_norm = block.norm;
+  spec.shared_token_table = shares_table(config);
   return spec;
 }
 
