@@ -103,9 +103,15 @@ void write_file(const std::string& path, const std::string& content) {
 std::string json_text(const Options& options, const Source& source, const std::string& drawing) {
   JsonWriter json;
   json.begin_object(JsonWriter::kLines).field("title", source.title);
-  json.field("layer", options.layer).key("kinds").begin_array();
-  for (const BlockGroup& group : group_blocks(source.program.spec.stack)) json.value(group.layers);
-  json.end_array();
+  json.field("layer", options.layer);
+  const auto write_kinds = [&](const char* key, const StackSpec& stack) {
+    json.key(key).begin_array();
+    for (const BlockGroup& group : group_blocks(stack)) json.value(group.layers);
+    json.end_array();
+  };
+  const ModelSpec& spec = source.program.spec;
+  write_kinds("kinds", spec.stack);
+  if (spec.encoder) write_kinds("encoder_kinds", *spec.encoder);
   if (options.out.empty()) {
     json.field(options.text ? "text" : "svg", drawing);
   } else {
@@ -153,7 +159,7 @@ void add_draw(CommandLine& line, const std::vector<std::string>& against) {
   options->against = against;
   add_model(command, options->model, ModelNeed::kOptional);
   command.text("--family", options->preset, "NAME",
-               "A published size, as llama-3-8b (inspect --family list: all)");
+               "A published size, as llama-3-8b (inspect\n--family list: all names)");
   command.number("--layer", options->layer, {0, int64_t{1} << 20},
                  "Which block of the model (default: 0)");
   command.text("--out", options->out, "FILE", "Default: standard output");

@@ -92,6 +92,9 @@ void add_block_facts(Table& table, const BlockGroup& group, const std::string& s
 }
 
 void add_stack_facts(Table& table, const StackSpec& stack, const std::string& stack_name) {
+  if (stack.positions != PositionKind::kNone) {
+    table.add({stack_name + "positions", std::string(name(stack.positions))});
+  }
   for (const BlockGroup& group : group_blocks(stack)) add_block_facts(table, group, stack_name);
   if (stack.final_norm) table.add({stack_name + "final norm", norm_text(*stack.final_norm)});
 }

@@ -66,9 +66,11 @@ TEST(Draw, PublishedSizes) {
     EXPECT_TRUE(is_well_formed(run({"draw", "--family", name}).out)) << name;
   }
   const Outcome base = run({"draw", "--family", "transformer-base", "--text"});
-  for (const char* part : {"encoder", "decoder", "cross_scores", "[B,H=8,S,S]", "LayerNorm"}) {
+  for (const char* part : {"encoder", "decoder", "cross_scores", "q·kᵀ × 0.125", "LayerNorm"}) {
     EXPECT_NE(base.out.find(part), std::string::npos) << part;
   }
+  EXPECT_EQ(run_json({"draw", "--family", "transformer-base"}).at("encoder_kinds"),
+            (std::vector<std::vector<int64_t>>{{0, 1, 2, 3, 4, 5}}));
   const Outcome gemma = run({"draw", "--family", "gemma-2-2b", "--layer", "1", "--text"});
   EXPECT_NE(gemma.out.find("gemma-2-2b, block 1"), std::string::npos);
   EXPECT_NE(gemma.out.find("softmax, causal"), std::string::npos);  // its window is on even blocks

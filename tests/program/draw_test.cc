@@ -169,7 +169,8 @@ TEST(Draw, NothingOverlapsAndNothingIsMissing) {
     SCOPED_TRACE(each.name);
     const int last = static_cast<int>(each.program.spec.stack.blocks.size()) - 1;
     const BlockView view{each.program, last,
-                         "A block with a heading that is not short, " + each.name};
+                         "A block with a heading that is not short, " + each.name + ", and " +
+                             std::string(150, 'w')};
     const Scene scene = make_scene(view, nullptr);
     for (const Metrics& metrics :
          {svg_metrics(), text_metrics(80, false), text_metrics(80, true)}) {
@@ -192,6 +193,22 @@ TEST(Draw, TextFitsEightyColumns) {
       EXPECT_FALSE(line.ends_with(' '));
     }
     if (HasFailure()) break;
+  }
+}
+
+/// Where there is little room, a box that has enough still says everything, and one that has not
+/// says so.
+TEST(Draw, LittleRoomHidesNothingSilently) {
+  BlockSpec spec = with(base_block(), Positions::kRotary, QkNorm::kPerHead);
+  spec.attention.mask = MaskKind::kWindow;
+  spec.attention.window = 1024;
+  spec.attention.q_bias = spec.attention.k_bias = spec.attention.output_bias = true;
+  spec.attention.rotary->width = 32;
+  const Program program = build_block_program(spec);
+  const std::string text = draw_text({program, 0, ""}, 60);
+  for (const char* part : {"softmax, window 1024", "q·kᵀ × 0.125", "Linear + bias",
+                           "│ Linear… │ │ Linear… │ │ Linear  │", "│RMSNorm… │", "│  RoPE…  │"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
 

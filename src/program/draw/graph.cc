@@ -62,6 +62,11 @@ std::string scores_title(const AttentionParams& params) {
   return text;
 }
 
+/// `kind` says all of `title`, or is marked as a part of it.
+std::string shortened(const std::string& title, const std::string& kind) {
+  return title == kind ? kind : kind + "…";
+}
+
 /// What a step of its own node does: kind, title and short title.
 void describe(const Step& step, Node& node) {
   const auto say = [&](NodeKind kind, std::string title, std::string short_title) {
@@ -81,14 +86,17 @@ void describe(const Step& step, Node& node) {
       const auto& params = std::get<NormParams>(step.params);
       const std::string text = norm_title(params.norm);
       const std::string kind = params.norm.kind == NormKind::kRms ? "RMSNorm" : "LayerNorm";
-      if (node.dims.size() < 4) return say(NodeKind::kNorm, text, kind);
+      if (node.dims.size() < 4) return say(NodeKind::kNorm, text, shortened(text, kind));
       const bool whole = params.group != node.dims[3].size;
-      return say(NodeKind::kNorm, text + (whole ? ", all heads" : ", per head"), kind);
+      return say(NodeKind::kNorm, text + (whole ? ", all heads" : ", per head"), kind + "…");
     }
     case Op::kLinear:
-      return say(NodeKind::kLinear, has_bias ? "Linear + bias" : "Linear", "Linear");
-    case Op::kRotary:
-      return say(NodeKind::kPosition, rotary_title(std::get<RotaryParams>(step.params)), "RoPE");
+      return has_bias ? say(NodeKind::kLinear, "Linear + bias", "Linear…")
+                      : say(NodeKind::kLinear, "Linear", "Linear");
+    case Op::kRotary: {
+      const std::string text = rotary_title(std::get<RotaryParams>(step.params));
+      return say(NodeKind::kPosition, text, shortened(text, "RoPE"));
+    }
     case Op::kActivation: {
       const auto [title, short_title] =
           activation_titles(std::get<ActivationParams>(step.params).activation);
@@ -206,8 +214,8 @@ class GraphBuilder {
     const int q = node(step.inputs[0]), k = node(step.inputs[1]);
     std::vector<int> of_scores{q};
     if (k != q) of_scores.push_back(k);
-    const int scores = add(step.scores, make(scores_title(params), "q·kᵀ", of_scores));
-    const int pattern = add(step.pattern, make(mask_title(params), "softmax", {scores}));
+    const int scores = add(step.scores, make(scores_title(params), "q·kᵀ…", of_scores));
+    const int pattern = add(step.pattern, make(mask_title(params), "softmax…", {scores}));
     add(step.output, make("pattern · v", "pattern · v", {pattern, node(step.inputs[2])}));
   }
 

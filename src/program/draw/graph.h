@@ -24,8 +24,10 @@ inline constexpr int kNodeKinds = 8;
 
 struct Node {
   NodeKind kind = NodeKind::kInput;
-  std::string title = {};        ///< what the step does: "RMSNorm", "softmax, causal"
-  std::string short_title = {};  ///< the same where there is little room: "softmax"
+  std::string title = {};  ///< what the step does: "RMSNorm", "softmax, causal"
+  /// The same where there is little room, "…" for what is left out: "softmax…". At most 9 or 10
+  /// characters.
+  std::string short_title = {};
   std::vector<Site> sites = {};  ///< its value's names
   std::vector<Dim> dims = {};
   std::string formula = {};

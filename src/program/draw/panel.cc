@@ -1,6 +1,7 @@
 #include "program/draw/panel.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mainstem/error.h"
 
@@ -61,7 +62,7 @@ bool PanelBuilder::can_join(const Node& node, int width) const {
 
 std::vector<std::vector<PanelBuilder::Line>> PanelBuilder::lines_of(const Node& node, int width,
                                                                     bool joins) const {
-  std::vector<std::vector<Line>> lines{{{title(node), TextStyle::kTitle}}};
+  std::vector<std::vector<Line>> lines{{{title(node, width), TextStyle::kTitle}}};
   if (joins && !node.sites.empty()) {
     lines.push_back({{node.names() + "  ", TextStyle::kName}, {shape(node), TextStyle::kShape}});
     return lines;
@@ -74,7 +75,7 @@ std::vector<std::vector<PanelBuilder::Line>> PanelBuilder::lines_of(const Node& 
 }
 
 int PanelBuilder::least_width(const Node& node) const {
-  int width = std::max(text_width(title(node), TextStyle::kTitle),
+  int width = std::max(text_width(title(node, 0), TextStyle::kTitle),
                        text_width(shape(node), TextStyle::kShape));
   for (const std::string& line : name_lines(node, 0)) {
     width = std::max(width, text_width(line, TextStyle::kName));
@@ -210,15 +211,28 @@ void PanelBuilder::place_columns() {
   panel_.area.width = right > 0 ? right_x + right : stem_x_ + metrics_.unit + half_box;
 }
 
+/// The words of the heading; one that is wider than the panel in pieces.
+std::vector<std::string> PanelBuilder::heading_words() const {
+  std::vector<std::string> words;
+  std::string word;
+  const std::string& text = block_.heading;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
+    const std::string character = text.substr(at, end - at);
+    const bool fits = text_width(word + character, TextStyle::kHeading) <= panel_.area.width;
+    if (!word.empty() && (character == " " || !fits)) words.push_back(std::exchange(word, {}));
+    if (character != " ") word += character;
+    at = end;
+  }
+  if (!word.empty()) words.push_back(word);
+  return words;
+}
+
 int PanelBuilder::add_heading() {
   panel_.heading = block_.heading;
   int y = 0;
-  std::vector<std::string> words;
-  for (size_t at = 0; at < block_.heading.size();) {
-    const size_t end = std::min(block_.heading.find(' ', at), block_.heading.size());
-    if (end > at) words.push_back(block_.heading.substr(at, end - at));
-    at = end + 1;
-  }
+  const std::vector<std::string> words = heading_words();
   for (std::string& line :
        wrap_items(words, " ", panel_.area.width, TextStyle::kHeading, metrics_)) {
     panel_.texts.push_back({std::move(line),

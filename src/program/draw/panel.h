@@ -47,8 +47,10 @@ class PanelBuilder {
 
   // The text of a step.
   using Line = std::pair<std::string, TextStyle>;
-  const std::string& title(const Node& node) const {
-    return metrics_.short_titles ? node.short_title : node.title;
+  /// What fits a box of `width`.
+  const std::string& title(const Node& node, int width) const {
+    const bool fits = text_width(node.title, TextStyle::kTitle) <= width - 2 * metrics_.pad_x;
+    return fits || !metrics_.short_titles ? node.title : node.short_title;
   }
   std::string shape(const Node& node) const { return shape_text(node.dims, metrics_.numbers); }
   std::vector<std::string> name_lines(const Node& node, int width) const;
@@ -68,6 +70,7 @@ class PanelBuilder {
   void place_columns();
 
   // Places, from the top down.
+  std::vector<std::string> heading_words() const;
   int add_heading();
   void walk_stem(int y);
   void start_branches(int position, int y);

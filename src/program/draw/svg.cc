@@ -96,6 +96,7 @@ std::string escape(const std::string& text) {
 /// Thousandths of the font's size that the widest of the usual fonts needs (DejaVu Sans Bold, or
 /// a monospaced one; another font may have to stand in for characters beyond ASCII).
 int character_width(char32_t c, TextStyle style) {
+  if (c >= 0xE3) return c >= 0xF0 ? 1400 : 1050;  // first bytes of East Asian letters, of pictures
   if (c >= 0x80) return 900;
   if (style == TextStyle::kName || style == TextStyle::kShape) return 606;
   const auto is = [&](std::string_view set) {
