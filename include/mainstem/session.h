@@ -73,6 +73,11 @@ struct SessionOptions {
 };
 
 /// Sequences and their key/value caches over one bound program. Not thread-safe.
+///
+/// Where rotary positions go by the length of the text (dynamic scaling, longrope), each sequence
+/// goes by its own. One that outgrows longrope's original context is read anew once, so that what
+/// it gives does not depend on the passes it came in; with dynamic scaling cached keys stay as they
+/// were turned.
 class Session {
  public:
   Session(std::shared_ptr<const BoundProgram> bound, SessionOptions options);

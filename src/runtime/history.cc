@@ -48,10 +48,10 @@ std::vector<int64_t> History::positions_of(const SequenceInput& next) const {
 
 int64_t History::length_with(const SequenceInput& next) const {
   if (switches_->empty()) return 0;
-  int64_t last = -1;
-  for (const auto& positions : {past_.positions, positions_of(next)}) {
-    for (const int64_t position : positions) last = std::max(last, position);
-  }
+  const auto largest = [](const std::vector<int64_t>& positions) {
+    return positions.empty() ? -1 : *std::max_element(positions.begin(), positions.end());
+  };
+  const int64_t last = std::max(largest(past_.positions), largest(positions_of(next)));
   return std::min(last, kMostPosition) + 1;
 }
 
