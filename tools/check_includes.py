@@ -33,6 +33,7 @@ PUBLIC_HEADERS = {
     "threads.h": "base",
     "activation.h": "tensor",
     "tensor.h": "tensor",
+    "dump.h": "io",
     "gguf.h": "io",
     "npz.h": "io",
     "safetensors.h": "io",

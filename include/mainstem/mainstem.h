@@ -7,6 +7,7 @@
 #include "mainstem/check.h"
 #include "mainstem/decoder_block.h"
 #include "mainstem/draw.h"
+#include "mainstem/dump.h"
 #include "mainstem/embed.h"
 #include "mainstem/error.h"
 #include "mainstem/example.h"

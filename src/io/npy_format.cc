@@ -35,11 +35,7 @@ void set_type(std::string_view descr, NpyHeader& header) {
       return;
     }
   }
-  Error error = bad_input("descr", "bool, an integer, f2, f4, f8, or V2 (bfloat16)", quote(descr));
-  if (descr.find('O') != descr.npos) {
-    error.hint("the array holds Python objects, which are never unpickled");
-  }
-  throw error;
+  header.unknown_type = quote(descr);
 }
 
 // The literal that numpy writes: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
@@ -103,9 +99,10 @@ class HeaderParser {
       first(seen_descr_, key);
       skip_spaces();
       if (text_.substr(at_).starts_with('[')) {
-        throw bad_input("descr", "a plain type", "a structured one");
+        skip_structured();
+      } else {
+        set_type(parse_string(), header_);
       }
-      set_type(parse_string(), header_);
     } else if (key == "fortran_order") {
       first(seen_order_, key);
       header_.fortran_order = accept_word("True");
@@ -116,6 +113,23 @@ class HeaderParser {
     } else {
       throw bad_input("npy header", "the keys descr, fortran_order and shape", quote(key));
     }
+  }
+  // A list of fields, which may hold lists and texts.
+  void skip_structured() {
+    header_.unknown_type = "a structured one";
+    int depth = 0;
+    do {
+      skip_spaces();
+      const char c = at_ < text_.size() ? text_[at_] : '\0';
+      if (c == '\0') fail("']'");
+      if (c == '\'' || c == '"') {
+        parse_string();
+        continue;
+      }
+      if (c == '[') ++depth;
+      if (c == ']') --depth;
+      ++at_;
+    } while (depth > 0);
   }
   void first(bool& seen, std::string_view key) {
     if (seen) throw bad_input("npy header", "each key once", quote(key) + " twice");
@@ -195,6 +209,35 @@ NpyPreamble parse_npy_preamble(std::span<const std::byte> bytes) {
 }
 
 NpyHeader parse_npy_header(std::string_view text) { return HeaderParser(text).parse(); }
+
+void require_known_type(const NpyHeader& header) {
+  if (header.unknown_type.empty()) return;
+  Error error =
+      bad_input("descr", "bool, an integer, f2, f4, f8, or V2 (bfloat16)", header.unknown_type);
+  if (header.unknown_type.find('O') != std::string::npos) {
+    error.hint("the array holds Python objects, which are never unpickled");
+  }
+  throw error;
+}
+
+NpyArray split_npy(std::span<const std::byte> bytes) {
+  const NpyPreamble preamble = parse_npy_preamble(bytes);
+  ByteReader reader(bytes);
+  reader.seek(preamble.bytes, "npy header");
+  NpyHeader header = parse_npy_header(reader.take_text(preamble.text_bytes, "npy header"));
+  if (header.unknown_type.empty()) {
+    const auto expected = static_cast<uint64_t>(byte_count(header.dtype, header.shape));
+    if (reader.remaining() != expected) {
+      const bool short_of = reader.remaining() < expected;
+      throw bad_input("npy data",
+                      std::to_string(expected) + " bytes for " + std::string(name(header.dtype)) +
+                          " " + to_string(header.shape),
+                      std::to_string(reader.remaining()) +
+                          (short_of ? ": the file is truncated" : ": more than the array"));
+    }
+  }
+  return {std::move(header), reader.take(reader.remaining(), "npy data")};
+}
 
 Tensor arrange_npy(const NpyHeader& header, Tensor values) {
   const auto width = static_cast<size_t>(info(header.dtype).block_bytes);

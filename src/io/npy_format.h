@@ -22,6 +22,9 @@ constexpr size_t kMaxNpyHeaderBytes = 65536;
 /// The dictionary of the header.
 struct NpyHeader {
   DType dtype = DType::kF32;
+  /// How a message calls a type that is not read (objects, texts, complex, structured); then
+  /// `dtype` means nothing, and require_known_type throws.
+  std::string unknown_type;
   bool big_endian = false;
   bool fortran_order = false;
   Shape shape;
@@ -31,6 +34,15 @@ struct NpyHeader {
 NpyPreamble parse_npy_preamble(std::span<const std::byte> bytes);
 /// Strict: the three keys, each once, and nothing else.
 NpyHeader parse_npy_header(std::string_view text);
+void require_known_type(const NpyHeader& header);
+
+/// Header and data of an array in memory, checked to fit each other.
+struct NpyArray {
+  NpyHeader header;
+  std::span<const std::byte> data;
+};
+/// The size of the data is not checked where the type is not known.
+NpyArray split_npy(std::span<const std::byte> bytes);
 
 /// Makes values that were read as they lie in the file row-major and native.
 Tensor arrange_npy(const NpyHeader& header, Tensor values);

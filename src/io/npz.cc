@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "io/mapped_file.h"
-#include "io/npy_format.h"
+#include "io/npy_member.h"
 #include "io/text.h"
 #include "io/zip_reader.h"
 #include "io/zip_writer.h"
@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 
-Tensor read_member(const ZipMember& member) {
-  ZipStream stream(member);
+// Reads up to the values.
+NpyHeader read_header(ZipStream& stream) {
   std::array<std::byte, kNpyShortPreamble + 2> first{};
-  const size_t available = std::min<uint64_t>(member.size, kNpyShortPreamble + 2);
+  const size_t available = std::min<uint64_t>(stream.remaining(), kNpyShortPreamble + 2);
   const std::span<std::byte> head(first.data(), available);
   stream.read(head);
   const NpyPreamble preamble = parse_npy_preamble(head);
@@ -32,8 +32,8 @@ Tensor read_member(const ZipMember& member) {
   const size_t known = text.size();
   text.resize(preamble.text_bytes);
   stream.read(std::as_writable_bytes(std::span(text).subspan(known)));
-  const NpyHeader header = parse_npy_header(text);
-
+  NpyHeader header = parse_npy_header(text);
+  if (!header.unknown_type.empty()) return header;
   const auto expected = static_cast<uint64_t>(byte_count(header.dtype, header.shape));
   if (stream.remaining() != expected) {
     throw bad_input("npy data",
@@ -41,13 +41,25 @@ Tensor read_member(const ZipMember& member) {
                         " " + to_string(header.shape),
                     std::to_string(stream.remaining()));
   }
-  Tensor values(header.dtype, header.shape);
-  stream.read({values.data<std::byte>(), static_cast<size_t>(expected)});
-  stream.finish();
-  return arrange_npy(header, std::move(values));
+  return header;
 }
 
 }  // namespace
+
+NpyHeader read_npy_header(const ZipMember& member) {
+  ZipStream stream(member);
+  return read_header(stream);
+}
+
+Tensor read_npy_member(const ZipMember& member) {
+  ZipStream stream(member);
+  const NpyHeader header = read_header(stream);
+  require_known_type(header);
+  Tensor values(header.dtype, header.shape);
+  stream.read({values.data<std::byte>(), static_cast<size_t>(values.view().bytes())});
+  stream.finish();
+  return arrange_npy(header, std::move(values));
+}
 
 struct NpzFile::State {
   State(std::span<const std::byte> bytes, const NpzOptions& options)
@@ -95,7 +107,7 @@ Tensor NpzFile::read(std::string_view name) const {
     throw bad_input("array", "an array " + quote(name), "none of that name").in(state_->path);
   }
   return with_context(state_->path, [&] {
-    return with_context(quote(name), [&] { return read_member(*member); });
+    return with_context(quote(name), [&] { return read_npy_member(*member); });
   });
 }
 
