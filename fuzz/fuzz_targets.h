@@ -10,7 +10,10 @@
 #include <span>
 #include <string_view>
 
+#include "io/dump/dump_reader.h"
+#include "io/dump/torch_walk.h"
 #include "io/json.h"
+#include "mainstem/dump.h"
 #include "mainstem/error.h"
 #include "mainstem/gguf.h"
 #include "mainstem/npz.h"
@@ -95,6 +98,70 @@ inline void run_npz(std::span<const std::byte> input) {
     }
   });
   expect_answer([&] { (void)first_non_finite(parse_npy(input).view()); });
+}
+
+/// Every value of the first tensors.
+inline void touch(const Dump& dump) {
+  size_t left = 64;
+  for (const DumpTensor& tensor : dump.tensors()) {
+    if (left-- == 0) break;
+    if (dump.find(tensor.name)->name != tensor.name) std::abort();
+    expect_answer([&] {
+      if (!tensor.printed) {
+        const Tensor values = dump.read(tensor);
+        if (values.shape() != tensor.shape || values.dtype() != tensor.dtype) std::abort();
+        (void)first_non_finite(values.view());
+        return;
+      }
+      const int64_t count = element_count(tensor.shape);
+      int64_t before = -1;
+      for (const int64_t index : dump.read_printed(tensor).indices) {
+        if (index <= before || index >= count) std::abort();
+        before = index;
+      }
+    });
+  }
+}
+
+/// A whole dump of any format.
+inline void run_dump(std::span<const std::byte> input) {
+  expect_answer([&] {
+    DumpOptions options;
+    options.max_inflated_bytes = uint64_t{16} << 20;
+    touch(Dump::from_bytes(input, "input", options));
+  });
+}
+
+/// The pickle of a torch.save alone, whose storages are not looked for.
+inline void run_pickle(std::span<const std::byte> input) {
+  expect_answer([&] {
+    MemoryBudget budget(input.size());
+    TorchWorld world;
+    Pickle pickle(input, world, budget);
+    const PickleRef root = pickle.load();
+    DumpContent content;
+    const auto leaves = collect_tensors(pickle, world, root, "input", budget, content);
+    if (leaves.size() != content.tensors.size()) std::abort();
+  });
+}
+
+/// Text, taken for what llama.cpp and the model debugger print.
+inline void run_printed_text(std::span<const std::byte> input) {
+  const DumpFile file{.bytes = input, .path = "input", .stem = "input", .mapped = {}, .folder = {}};
+  const auto run = [&](DumpContent (*open)(const DumpFile&)) {
+    expect_answer([&] {
+      const DumpContent content = open(file);
+      for (const DumpTensor& tensor : content.tensors) {
+        if (!tensor.printed) continue;
+        const int64_t count = element_count(tensor.shape);
+        for (const int64_t index : content.reader->read_printed(tensor).indices) {
+          if (index < 0 || index >= count) std::abort();
+        }
+      }
+    });
+  };
+  run(open_llama_text);
+  run(open_debugger_json);
 }
 
 inline void run_json(std::span<const std::byte> input) {

@@ -2,8 +2,8 @@
 """Writes the seeds of the fuzz targets into fuzz/corpus/<target>/.
 
 Small valid files of every feature, and files with one thing wrong each. The bytes depend on
-nothing but this script and the templates in tests/generators (standard library only), so running
-it again changes nothing:
+nothing but this script, the templates in tests/generators and the dumps in tests/golden (standard
+library only), so running it again changes nothing:
 
     python3 tools/make_fuzz_corpus.py
 """
@@ -293,8 +293,57 @@ def model_words_seeds():
     yield "config_falcon_alibi", json.dumps({"model_type": "falcon", "alibi": True} | COMMON).encode()
 
 
+DUMPS = ROOT.parent.parent / "tests" / "golden" / "dumps"
+NODE = "ggml_debug: a = (f32) ADD(b{2, 2, 1, 1}, }) = {%s}\n"
+CALL = '{"module_path":"M","outputs":{"shape":"%s","dtype":"%s","value":%s}}'
+
+
+def dump_seeds():
+    for name in ("small.pt", "big_endian.pt", "no_checksums.pt", "lone.pt", "legacy.pt"):
+        yield name.replace(".", "_"), (DUMPS / name).read_bytes()
+    yield "llama", (DUMPS / "llama_new.txt").read_bytes()[:1500]
+    yield "debugger", (CALL % ("torch.Size([2])", "torch.float32", '["tensor([1., 2.])"]')).encode()
+    yield "npy", npy()
+    yield "npz", npz({"a.npy": npy(), "text.npy": npy("<U2"), "o.npy": npy("|O")})
+    yield "safetensors", safetensors({"a": entry("F32", [1], 0, 4), "c": entry("C64", [1], 4, 12)}, bytes(12))
+    yield "tar", b"a" * 257 + b"ustar"
+    yield "utf16", b"\xff\xfeg\0g\0"
+
+
+def pickle_seeds():
+    for name in ("tree", "protocol5", "small", "lone"):
+        with zipfile.ZipFile(DUMPS / f"{name}.pt") as archive:
+            yield name, archive.read(f"{name}/data.pkl")
+    for name, body in {"code": b"cos\nsystem\n(X\x01\0\0\0xtR", "cycle": b"]q\1h\1a", "deep": b"]" * 99 + b"a" * 98,
+                       "bomb": b"](Nq\1h\1e" + b"q\1](h\1h\1e" * 20, "tokens": b"](K\1K\2e", "rows": b"](](K\1e](K\2ee",
+                       "mark": b"(((", "memo": b"Nj\1\0\0\0", "long": b"\x8b\xff\xff\xff\xff", "call": b"N)R",
+                       "ordered": b"ccollections\nOrderedDict\n)R}b"}.items():
+        yield name, b"\x80\x02" + body + b"."
+
+
+def printed_text_seeds():
+    yield "new", (DUMPS / "llama_new.txt").read_bytes()[:2500]
+    yield "old", (DUMPS / "llama_old.txt").read_bytes()[:2500]
+    rows = "[\n[\n[1.0, 2.0],\n[3.0, %s],\n],\n]\nsum = 10\n"
+    for name, tail in {"plain": "4.0", "nan": "-nan(ind)", "inf": "inf", "gap": "..., 4.0", "gaps": "..., ...",
+                       "word": "x", "more": "4.0, 5.0", "exponent": "1e999"}.items():
+        yield name, (NODE % "2, 2, 1, 1" + rows % tail).encode()
+    yield "huge", (NODE % "4611686018427387904, 4, 1, 1").encode()
+    yield "three", (NODE % "2, 2, 1").encode()
+    yield "blocks", (NODE % "2, 2, 1, 2" + 2 * (rows % "4.0")).encode()
+    size, kind = "torch.Size([2, 2])", "torch.float32"
+    for name, value in {"json": '["tensor([[1.0, 2.0],"," [3.0, 4.0]])"]', "json_file": '"./a.safetensors"',
+                        "json_number": "7", "json_short": '["tensor([[1.0]])"]'}.items():
+        yield name, (CALL % (size, kind, value)).encode()
+    yield "json_scalar", (CALL % ("torch.Size([])", "torch.bool", '["tensor(True)"]')).encode()
+    yield "json_empty", (CALL % ("torch.Size([0])", kind, '["tensor([])"]')).encode()
+    yield "json_summary", (DUMPS / "debugger" / "Twice_debug_tree_SUMMARY.json").read_bytes()
+
+
 def main():
-    for target, seeds in (("safetensors", safetensors_seeds), ("gguf", gguf_seeds),
+    for target, seeds in (("dump", dump_seeds), ("pickle", pickle_seeds),
+                          ("printed_text", printed_text_seeds),
+                          ("safetensors", safetensors_seeds), ("gguf", gguf_seeds),
                           ("model_words", model_words_seeds),
                           ("npz", npz_seeds), ("json", json_seeds),
                           ("chat_template", chat_template_seeds)):

@@ -28,6 +28,9 @@ void run_corpus(const std::string& target,
 TEST(FuzzCorpus, Safetensors) { run_corpus("safetensors", fuzz::run_safetensors); }
 TEST(FuzzCorpus, Gguf) { run_corpus("gguf", fuzz::run_gguf); }
 TEST(FuzzCorpus, Npz) { run_corpus("npz", fuzz::run_npz); }
+TEST(FuzzCorpus, Dump) { run_corpus("dump", fuzz::run_dump); }
+TEST(FuzzCorpus, Pickle) { run_corpus("pickle", fuzz::run_pickle); }
+TEST(FuzzCorpus, PrintedText) { run_corpus("printed_text", fuzz::run_printed_text); }
 TEST(FuzzCorpus, Json) { run_corpus("json", fuzz::run_json); }
 
 }  // namespace

@@ -132,9 +132,11 @@ struct DumpAccess {
     number_occurrences(dump.tensors_);
     dump.by_name_.resize(dump.tensors_.size());
     std::iota(dump.by_name_.begin(), dump.by_name_.end(), 0u);
-    std::stable_sort(dump.by_name_.begin(), dump.by_name_.end(), [&](uint32_t a, uint32_t b) {
-      return dump.tensors_[a].name < dump.tensors_[b].name;
-    });
+    const auto key = [&](uint32_t i) {
+      return std::pair(std::string_view(dump.tensors_[i].name), i);
+    };
+    std::sort(dump.by_name_.begin(), dump.by_name_.end(),
+              [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
     return dump;
   }
 };

@@ -1,0 +1,6 @@
+#include "fuzz_targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  mainstem::fuzz::run_pickle(std::as_bytes(std::span(data, size)));
+  return 0;
+}
