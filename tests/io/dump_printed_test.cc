@@ -158,7 +158,7 @@ TEST(DumpDebugger, FolderWithFiles) {
   EXPECT_EQ(dump.tensors().front().name, "Twice.inputs.args.0");
   EXPECT_EQ(dump.tensors().back().name, "Twice.wide.outputs");
   // Five tensors of the module's first call.
-  EXPECT_EQ(dump.left_out().size(), 5u);
+  ASSERT_EQ(dump.left_out().size(), 5u);
   EXPECT_THAT(dump.left_out()[0], testing::HasSubstr("\"Twice.inner.inputs.args.0\" was written"));
   // The file alone means the same.
   EXPECT_EQ(count_of(Dump::open(dump_path("debugger/Twice_debug_tree_FULL_TENSORS.json"))),
