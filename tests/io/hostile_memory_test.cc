@@ -12,6 +12,7 @@
 #include "io/gguf_builder.h"
 #include "io/json.h"
 #include "io/zip_builder.h"
+#include "mainstem/dump.h"
 #include "mainstem/gguf.h"
 #include "mainstem/npz.h"
 #include "mainstem/safetensors.h"
@@ -207,6 +208,27 @@ TEST(HostileMemory, F14_GgufStringArrays) {
     const auto read = GgufFile::from_bytes(bytes, "x");
     EXPECT_EQ(read.get_strings("tokens")->size(), kCount);
   });
+}
+
+void read_dump(std::span<const std::byte> bytes) { Dump::from_bytes(bytes, "x"); }
+
+// One opcode of a byte or two each, for a value of tens of bytes.
+TEST(HostileMemory, PicklesOfManySmallValues) {
+  for (const std::string unit :
+       {"N", "}", "]", ")", "(", "2", "K\1", "Nq\1", "](", "]0", "\x85", "]Na", "}NNs"}) {
+    const std::string content =
+        "\x80\x02N" + repeated([&](int) { return unit; }, static_cast<int>(4000000 / unit.size()));
+    expect_bounded(content, content.size(), read_dump);
+  }
+}
+
+TEST(HostileMemory, PrintedTextOfManyValuesOrNodes) {
+  const std::string head = "ggml_debug: a = (f32) ADD(}) = {";
+  const std::string values = head + "4000000, 1, 1, 1}\n[\n[\n[" +
+                             repeated([](int) { return "1,"; }, 4000000) + "],\n],\n]\n";
+  expect_bounded(values, values.size(), read_dump);
+  const std::string nodes = repeated([&](int) { return head + "1, 1, 1, 1}\n"; }, 100000);
+  expect_bounded(nodes, nodes.size(), read_dump);
 }
 
 // A member that claims far more than its stream holds. Tensors take their memory past operator new,

@@ -157,15 +157,21 @@ class DebuggerTree {
   void visit_value(const Json& value, const std::string& name) {
     if (value.is_array()) {
       for (size_t i = 0; i < value.size(); ++i) {
-        if (value[i].is_structured()) visit_value(value[i], name + "." + std::to_string(i));
+        if (value[i].is_structured()) visit_value(value[i], below(name, std::to_string(i)));
       }
     } else if (is_tensor(value)) {
       with_context(quote(name), [&] { add_tensor(value, name); });
     } else if (value.is_object()) {
       for (const auto& [key, item] : value.items()) {
-        if (item.is_structured()) visit_value(item, name + "." + key);
+        if (item.is_structured()) visit_value(item, below(name, key));
       }
     }
+  }
+
+  static std::string below(std::string name, const std::string& part) {
+    name += '.';
+    name += part;
+    return name;
   }
 
   static bool is_tensor(const Json& value) {

@@ -76,8 +76,6 @@ DumpContent open_file(const DumpFile& file, const DumpOptions& options) {
   refuse(file);
 }
 
-DumpContent open_folder(const std::filesystem::path& folder, const DumpOptions& options);
-
 DumpFile map_file(const std::filesystem::path& path) {
   const auto mapped = MappedFile::open(path);
   std::filesystem::path folder = path.parent_path();

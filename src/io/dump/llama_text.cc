@@ -47,9 +47,8 @@ std::string_view trimmed(std::string_view text) {
 }
 
 bool parse_int(std::string_view text, int64_t& value) {
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  return error == std::errc() && end == last;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 // "{64, 5, 1, 1}" without its braces, fastest first, into a row-major shape.
@@ -186,10 +185,9 @@ class LlamaTextParser {
   void parse_sum(std::string_view line) {
     double sum = 0;
     line.remove_prefix(kSum.size());
-    const char* const last = line.data() + line.size();
     // Anything but a number is no sum: "-nan(ind)" of Windows is one all the same.
-    const auto [end, error] = std::from_chars(line.data(), last, sum);
-    if (error != std::errc() || (end != last && *end != '(')) {
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), sum);
+    if (error != std::errc() || (end != line.data() + line.size() && *end != '(')) {
       throw bad_input("sum", "a number", quote(line)).in(quote(node().name));
     }
     node().sum = sum;

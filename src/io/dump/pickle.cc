@@ -42,7 +42,8 @@ class PickleMachine {
 
  private:
   void push(PickleRef ref) {
-    pickle_.budget_.charge(2 * sizeof(PickleRef), "pickle");
+    // A vector that grows holds its old and new memory at once.
+    pickle_.budget_.charge(3 * sizeof(PickleRef), "pickle");
     stack_.push_back(ref);
   }
   bool push_value(PickleValue value) {
@@ -169,7 +170,7 @@ bool PickleMachine::step_value(char opcode) {
 bool PickleMachine::step_structure(char opcode) {
   switch (opcode) {
     case '(':  // MARK
-      pickle_.budget_.charge(2 * sizeof(size_t), "pickle");
+      pickle_.budget_.charge(3 * sizeof(size_t), "pickle");
       marks_.push_back(stack_.size());
       return true;
     case '0':  // POP, of a mark too
@@ -302,9 +303,8 @@ bool PickleMachine::push_decimal(std::string_view line) {
   }
   if (line.ends_with('L')) line.remove_suffix(1);
   int64_t value = 0;
-  const char* const last = line.data() + line.size();
-  const auto [end, error] = std::from_chars(line.data(), last, value);
-  if (error != std::errc() || end != last) {
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+  if (error != std::errc() || end != line.data() + line.size()) {
     throw bad_input("pickle integer", "a decimal of 64 bits", quote(line));
   }
   return push_int(value);
@@ -346,7 +346,7 @@ void PickleMachine::append(PickleKind kind, std::vector<PickleRef> items) {
     throw bad_input("pickle dict", "keys and values", "a key without a value");
   }
   auto& target = top_of_kind(kind).items;
-  pickle_.budget_.charge(2 * items.size() * sizeof(PickleRef), "pickle");
+  pickle_.budget_.charge(3 * items.size() * sizeof(PickleRef), "pickle");
   target.insert(target.end(), items.begin(), items.end());
 }
 
@@ -361,7 +361,8 @@ PickleRef Pickle::load() {
 }
 
 PickleRef Pickle::add(PickleValue value) {
-  budget_.charge(sizeof(PickleValue), "pickle");
+  // And a share of the table of the deque's blocks, and of what malloc adds to each.
+  budget_.charge(sizeof(PickleValue) + 16, "pickle");
   if (values_.size() >= std::numeric_limits<PickleRef>::max()) {
     throw bad_input("pickle", "fewer than 2^32 values", "more");
   }

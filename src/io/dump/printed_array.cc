@@ -117,9 +117,8 @@ void PrintedArrayParser::parse_number(PrintedValues& out) {
   if (token == "True" || token == "False") {
     value = token == "True" ? 1 : 0;
   } else {
-    const char* const last = token.data() + token.size();
-    const auto [stop, error] = std::from_chars(token.data(), last, value);
-    if (error != std::errc() || stop != last) fail("a number");
+    const auto [stop, error] = std::from_chars(token.data(), token.data() + token.size(), value);
+    if (error != std::errc() || stop != token.data() + token.size()) fail("a number");
   }
   // What Windows appends to some of them.
   if (std::isnan(value) && text_.substr(end).starts_with('(')) {
