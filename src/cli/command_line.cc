@@ -173,8 +173,12 @@ void Command::any_text(const std::string& names, std::string& value, const std::
 }
 
 void Command::parsed(const std::string& names, const std::string& type, const std::string& help,
-                     const std::function<void(const std::string&)>& take) {
-  app_->add_option_function<std::string>(names, take, help)->type_name(type)->group(group_);
+                     std::function<void(const std::string&)> take) {
+  CLI::callback_t callback = [take = std::move(take)](const CLI::results_t& given) {
+    take(given.front());
+    return true;
+  };
+  app_->add_option(names, std::move(callback), help)->type_name(type)->group(group_);
 }
 
 void Command::texts(const std::string& names, std::vector<std::string>& value,

@@ -53,7 +53,7 @@ class Command {
 
  private:
   void parsed(const std::string& names, const std::string& type, const std::string& help,
-              const std::function<void(const std::string&)>& take);
+              std::function<void(const std::string&)> take);
 
   CLI::App* app_;
   Action* chosen_;

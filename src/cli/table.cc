@@ -19,9 +19,7 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-void Table::add_heading(std::string text) {
-  rows_.push_back({styled(Style::kBold, std::move(text))});
-}
+void Table::add_heading(const std::string& text) { rows_.push_back({styled(Style::kBold, text)}); }
 
 void Table::add_line(std::string text) {
   rows_.push_back({std::string(kIndent, ' ') + std::move(text)});

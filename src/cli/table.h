@@ -24,7 +24,7 @@ class Table {
 
   void add(std::vector<std::string> cells);
   /// A line of its own between the rows.
-  void add_heading(std::string text);
+  void add_heading(const std::string& text);
   /// The same within the columns' margin, in plain type.
   void add_line(std::string text);
   std::string text() const;

@@ -48,7 +48,7 @@ Value round(Runtime& runtime, const Value& value, const Arguments& arguments) {
 
 Value to_int(Runtime&, const Value& value, const Arguments& arguments) {
   const Bound bound("filter 'int'", arguments, {"default", "base"});
-  const Value fallback = bound.given(0) ? bound[0] : Value(int64_t{0});
+  Value fallback = bound.given(0) ? bound[0] : Value(int64_t{0});
   switch (value.kind()) {
     case Kind::kUndefined:
       refuse_value("filter 'int'", "a defined value", value);
