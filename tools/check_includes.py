@@ -32,6 +32,7 @@ PUBLIC_HEADERS = {
     "rng.h": "base",
     "threads.h": "base",
     "activation.h": "tensor",
+    "arithmetic.h": "kernels",
     "tensor.h": "tensor",
     "dump.h": "io",
     "gguf.h": "io",

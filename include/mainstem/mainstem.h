@@ -2,6 +2,7 @@
 
 /// Everything a program needs: load a model, run it, see its steps, check it.
 
+#include "mainstem/arithmetic.h"
 #include "mainstem/block.h"
 #include "mainstem/chat.h"
 #include "mainstem/check.h"

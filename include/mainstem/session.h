@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "mainstem/arithmetic.h"
 #include "mainstem/program.h"
 #include "mainstem/trace.h"
 #include "mainstem/weights.h"
@@ -18,8 +19,9 @@ namespace mainstem {
 enum class Compute : uint8_t {
   kFast,          ///< float32; inputs of products with quantised weights rounded to 8 bits
   kF32,           ///< float32 throughout; quantised weights expanded exactly
-  kF64,           ///< the plain loops in double
+  kF64,           ///< double: the plain loops, but for products, which are blocked
   kF32Reference,  ///< the plain loops in float32, for tests
+  kF64Reference,  ///< the plain loops in double, products too, for tests
 };
 
 /// A program and its weights: what every session of a model shares. Thread-safe to share.
@@ -70,6 +72,10 @@ struct SessionOptions {
   /// Once it is true (a signal handler may set it) a running pass soon ends by Cancelled, and so
   /// does each new one. Looked at between steps and inside the slow plain loops.
   const std::atomic<bool>* cancel = nullptr;
+  /// With Compute::kF64 only: every step computes as an implementation of that arithmetic would.
+  /// Values are still delivered in double, but are such as the arithmetic can hold. What a patch
+  /// wrote is kept as it is. The bits depend on the instruction set, not on the threads.
+  Arithmetic arithmetic = {};
 };
 
 /// Sequences and their key/value caches over one bound program. Not thread-safe.

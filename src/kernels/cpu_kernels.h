@@ -213,6 +213,7 @@ const CpuKernels& cpu_kernels();
 /// Peaks of this machine with `threads` threads: what benchmarks are compared with.
 struct MachineLimits {
   double f32_gflops = 0;   ///< fused multiply-adds, widest registers
+  double f64_gflops = 0;   ///< the same in double
   double int8_gops = 0;    ///< 8-bit dot products (0: none)
   double bf16_gflops = 0;  ///< bfloat16 dot products (0: none)
   double read_gb_s = 0;    ///< reading memory far larger than the caches

@@ -53,6 +53,7 @@ MachineLimits measure_limits(int threads) {
     return best_rate(threads, 120, [&](int) { return peak(rounds); });
   };
   limits.f32_gflops = peak_rate(kernels.f32);
+  limits.f64_gflops = peak_rate(kernels.f64);
   if (kernels.int8 != nullptr) limits.int8_gops = peak_rate(kernels.int8);
 
   constexpr int64_t kBytes = int64_t{256} << 20;

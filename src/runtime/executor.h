@@ -19,6 +19,10 @@ struct ExecutorOptions {
   const kernels::CpuKernels* kernels = nullptr;
   /// Inputs of products with quantised weights are rounded to 8 bits (float only).
   kernels::InputPrecision precision = kernels::InputPrecision::kF32;
+  /// Every product by the plain loops (a pass in double has faster ones).
+  bool plain_products = false;
+  /// What a pass in double imitates; null: nothing.
+  const reference::ArithmeticRules* rules = nullptr;
   /// Ends a pass by Cancelled once it is true; it stays true until the pass has ended.
   const std::atomic<bool>* cancel = nullptr;
 };

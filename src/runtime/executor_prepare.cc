@@ -49,6 +49,10 @@ void Executor<T>::Pass::run() {
         if (worker.index == 0) open_square(nodes[n]);
         worker.sync();
       }
+      if (is_staged(nodes[n])) {
+        run_in_stages(nodes[n], worker);
+        continue;
+      }
       run_node(n, worker);
       worker.sync();
       check_cancel();  // the values may be incomplete
@@ -125,11 +129,51 @@ void Executor<T>::Pass::add_angles(RotaryAngles& angles, const RotaryFrequencies
   const Rows rows = angles.rows;
   const auto positions = rows_.positions(rows).subspan(static_cast<size_t>(rows_.begin(rows, i)),
                                                        static_cast<size_t>(rows_.count(rows, i)));
+  if (const reference::ArithmeticRules* rules = executor_.options_.rules) {
+    return round_angles(*rules, f, positions, angles);
+  }
   for (const int64_t position : positions) {
     for (const double frequency : f.frequency) {
       const double angle = static_cast<double>(position) * frequency;
       angles.cosine.push_back(static_cast<T>(std::cos(angle) * f.attention_factor));
       angles.sine.push_back(static_cast<T>(std::sin(angle) * f.attention_factor));
+    }
+  }
+}
+
+/// Angles as an implementation in float32 finds them: the error of a frequency grows with the
+/// position.
+template <typename T>
+void Executor<T>::Pass::round_angles(const reference::ArithmeticRules& rules,
+                                     const RotaryFrequencies& exact,
+                                     std::span<const int64_t> positions,
+                                     RotaryAngles& angles) const {
+  const RotarySpec& spec = angles.spec;
+  const size_t half = exact.frequency.size();
+  const auto store = [&](float x) {
+    return static_cast<T>(rules.store_angles ? round_to(rules.storage, x) : x);
+  };
+  std::vector<float> frequency(exact.frequency.begin(), exact.frequency.end());
+  if (rules.angles == reference::AngleForm::kIterated) {
+    const double exponent = -2.0 / static_cast<double>(spec.width);
+    const auto step = static_cast<float>(std::pow(spec.base, exponent));
+    float iterated = 1;
+    for (size_t j = 0; j < half; ++j, iterated *= step) {
+      // What scaling makes of the frequency.
+      const double scaling =
+          exact.frequency[j] / std::pow(spec.base, exponent * static_cast<double>(j));
+      frequency[j] = iterated * static_cast<float>(scaling);
+    }
+  }
+  if (rules.angles == reference::AngleForm::kStored) {
+    for (float& f : frequency) f = round_to(rules.storage, f);
+  }
+  const auto factor = static_cast<float>(exact.attention_factor);
+  for (const int64_t position : positions) {
+    for (const float each : frequency) {
+      const float angle = static_cast<float>(position) * each;
+      angles.cosine.push_back(store(curve_value(rules, angle, std::cos(angle)) * factor));
+      angles.sine.push_back(store(curve_value(rules, angle, std::sin(angle)) * factor));
     }
   }
 }
@@ -156,6 +200,8 @@ void Executor<T>::Pass::prepare_attention(StepId id) {
   };
   job.wants_scores = wanted(attention.scores);
   job.wants_pattern = wanted(attention.pattern);
+  job.has_wishes = job.wants_scores || job.wants_pattern || wanted(attention.cached_keys) ||
+                   wanted(attention.cached_values);
   const bool square = job.wants_scores || job.wants_pattern;
   job.slopes.assign(params.alibi_slopes.begin(), params.alibi_slopes.end());
   job.use_fast = executor_.options_.kernels != nullptr && !square && !params.modulo_kv_map;
@@ -346,6 +392,14 @@ void Executor<T>::Pass::size_scratch() {
         shared =
             std::max(shared, table->attention_scratch_bytes(fast_attention_args(id), threads_));
       }
+    }
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    for (const PlanNode& node : executor_.plan_.nodes) {
+      const Step& each = step(node.step);
+      if (each.op != Op::kLinear || executor_.options_.plain_products) continue;
+      packed_shared = std::max(packed_shared, product_input_bytes(each));
+      scratch_stride_ = std::max(scratch_stride_, product_scratch_bytes(each));
     }
   }
   const auto round = [](size_t bytes) { return (bytes + 127) / 128 * 128; };

@@ -86,6 +86,16 @@ void Executor<T>::Pass::run_step(const PlanNode& node, const Worker& worker) {
 }
 
 template <typename T>
+void Executor<T>::Pass::store(T* values, int64_t count) const {
+  if constexpr (std::is_same_v<T, double>) {
+    const reference::ArithmeticRules* rules = executor_.options_.rules;
+    if (rules == nullptr) return;
+    const reference::Rounded arithmetic(*rules);
+    for (int64_t i = 0; i < count; ++i) values[i] = arithmetic.store(static_cast<float>(values[i]));
+  }
+}
+
+template <typename T>
 void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
   const Value& output = program().value(each.output);
   T* y = value(each.output);
@@ -98,6 +108,7 @@ void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
            m < std::min(end, first + rows_.count(output.rows, i)); ++m) {
         std::copy_n(sequences_[i].input.data() + (m - first) * output.width, output.width,
                     y + m * output.width);
+        store(y + m * output.width, output.width);
       }
     }
     return;
@@ -116,9 +127,11 @@ void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
         const int64_t sines = output.width - half;
         const int64_t i = halves ? (d < sines ? d : d - sines) : d / 2;
         const bool is_sine = halves ? d < sines : d % 2 == 0;
-        const double angle =
+        double angle =
             static_cast<double>(positions[row]) /
             std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(output.width));
+        if (executor_.options_.rules != nullptr)
+          angle = static_cast<double>(static_cast<float>(angle));
         out[d] = static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
       }
     } else if (each.op == Op::kEmbedPositions) {
@@ -129,6 +142,7 @@ void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
     } else {
       executor_.weights_.read_weight_row(each.weights[0], ids[row], out);
     }
+    store(out, output.width);
   }
 }
 
@@ -156,78 +170,67 @@ void Executor<T>::Pass::run_norm(const Step& each, const Worker& worker) {
       return executor_.options_.kernels->norm(input, value(each.output), params.group, worker);
     }
   }
-  reference::norm<T>(value(each.inputs[0]), rows, width,
-                     {.layer_norm = params.norm.kind == NormKind::kLayer,
-                      .eps = params.norm.eps,
-                      .weight_offset = params.norm.weight_offset,
-                      .group = params.group,
-                      .weight_per_group = params.weight_per_group},
-                     weight, bias, value(each.output), worker);
+  with_arithmetic([&](const auto& arithmetic) {
+    reference::norm<T>(value(each.inputs[0]), rows, width,
+                       {.layer_norm = params.norm.kind == NormKind::kLayer,
+                        .eps = params.norm.eps,
+                        .weight_offset = params.norm.weight_offset,
+                        .group = params.group,
+                        .weight_per_group = params.weight_per_group},
+                       weight, bias, value(each.output), worker, arithmetic);
+  });
 }
 
 template <typename T>
-void Executor<T>::Pass::run_linear(const Step& each, const Worker& worker) {
-  const Value& input = program().value(each.inputs[0]);
-  const Value& output = program().value(each.output);
-  const reference::RowReader<T> reader = [&](int64_t row, T* out) {
-    check_cancel();
-    executor_.weights_.read_weight_row(each.weights[0], row, out);
-  };
-  reference::linear<T>(value(each.inputs[0]), rows_.count(input.rows), input.width, reader,
-                       output.width, executor_.weights_.template vector<T>(each.weights[1]),
-                       value(each.output), reinterpret_cast<T*>(worker_scratch(worker)), worker);
+bool Executor<T>::Pass::run_fast_elementwise(const Step& each, int64_t count,
+                                             const Worker& worker) {
+  if constexpr (std::is_same_v<T, float>) {
+    const kernels::CpuKernels* table = executor_.options_.kernels;
+    if (table == nullptr) return false;
+    const T* a = value(each.inputs[0]);
+    T* y = value(each.output);
+    switch (each.op) {
+      case Op::kActivation:
+        table->activation(std::get<ActivationParams>(each.params).activation, a, y, count, worker);
+        return true;
+      case Op::kMultiply:
+        table->multiply(a, value(each.inputs[1]), y, count, worker);
+        return true;
+      case Op::kScale:
+        table->scale(static_cast<float>(std::get<ScaleParams>(each.params).factor), a, y, count,
+                     worker);
+        return true;
+      default:
+        break;  // the plain loops
+    }
+  }
+  return false;
 }
 
 template <typename T>
 void Executor<T>::Pass::run_elementwise(const Step& each, const Worker& worker) {
   const int64_t count = row_count(each.output) * program().value(each.output).width;
+  if (run_fast_elementwise(each, count, worker)) return;
   T* y = value(each.output);
-  const T* a = value(each.inputs[0]);
-  if constexpr (std::is_same_v<T, float>) {
-    if (const kernels::CpuKernels* table = executor_.options_.kernels) {
-      switch (each.op) {
-        case Op::kActivation:
-          return table->activation(std::get<ActivationParams>(each.params).activation, a, y, count,
-                                   worker);
-        case Op::kMultiply:
-          return table->multiply(a, value(each.inputs[1]), y, count, worker);
-        case Op::kScale:
-          return table->scale(static_cast<float>(std::get<ScaleParams>(each.params).factor), a, y,
-                              count, worker);
-        default:
-          break;  // the plain loops below
-      }
+  std::vector<const T*> x;
+  for (ValueId input : each.inputs) x.push_back(value(input));
+  with_arithmetic([&](const auto& arithmetic) {
+    switch (each.op) {
+      case Op::kActivation:
+        return reference::activation(std::get<ActivationParams>(each.params).activation, x[0], y,
+                                     count, worker, arithmetic);
+      case Op::kMultiply:
+        return reference::multiply(x[0], x[1], y, count, worker, arithmetic);
+      case Op::kScale:
+        return reference::scale(std::get<ScaleParams>(each.params).factor, x[0], y, count, worker,
+                                arithmetic);
+      case Op::kSoftCap:
+        return reference::soft_cap(std::get<ScaleParams>(each.params).factor, x[0], y, count,
+                                   worker, arithmetic);
+      default:
+        return reference::add(std::span<const T* const>(x), y, count, worker, arithmetic);
     }
-  }
-  const auto [begin, end] = worker.slice(count, 64);
-  switch (each.op) {
-    case Op::kActivation:
-      return reference::activation<T>(std::get<ActivationParams>(each.params).activation, a, y,
-                                      count, worker);
-    case Op::kMultiply: {
-      const T* b = value(each.inputs[1]);
-      for (int64_t i = begin; i < end; ++i) y[i] = a[i] * b[i];
-      return;
-    }
-    case Op::kScale: {
-      const T factor = static_cast<T>(std::get<ScaleParams>(each.params).factor);
-      for (int64_t i = begin; i < end; ++i) y[i] = a[i] * factor;
-      return;
-    }
-    case Op::kSoftCap: {
-      const double cap = std::get<ScaleParams>(each.params).factor;
-      for (int64_t i = begin; i < end; ++i) {
-        y[i] = static_cast<T>(cap * std::tanh(static_cast<double>(a[i]) / cap));
-      }
-      return;
-    }
-    default:  // kAdd
-      std::copy(a + begin, a + end, y + begin);
-      for (size_t term = 1; term < each.inputs.size(); ++term) {
-        const T* b = value(each.inputs[term]);
-        for (int64_t i = begin; i < end; ++i) y[i] += b[i];
-      }
-  }
+  });
 }
 
 template <typename T>
@@ -242,55 +245,12 @@ void Executor<T>::Pass::run_rotary(const Step& each, const Worker& worker) {
                            value(each.inputs[0]), stride, value(each.output), stride, worker);
     }
   }
-  reference::rotary<T>(a.cosine.data(), a.sine.data(), params.rotary.width,
-                       params.rotary.pairing == RotaryPairing::kInterleaved, rows_.count(rows),
-                       params.heads, params.head_width, value(each.inputs[0]), value(each.output),
-                       worker);
-}
-
-template <typename T>
-void Executor<T>::Pass::run_attention(const PlanNode& node, const Worker& worker) {
-  const Step& each = step(node.step);
-  const auto& params = std::get<AttentionParams>(each.params);
-  const AttentionJob& job = attention_.at(node.step);
-
-  if (node.copy_keys || node.copy_values) {
-    const int64_t width = params.head_width;
-    const auto [begin, end] = worker.slice(static_cast<int64_t>(job.key_rows.size()));
-    for (int64_t m = begin; m < end; ++m) {
-      for (int64_t g = 0; g < params.kv_heads; ++g) {
-        for (int64_t e = 0; e < width; ++e) {
-          const int64_t from = (m * params.kv_heads + g) * width + e;
-          const auto row = static_cast<size_t>(m);
-          if (node.copy_keys) {
-            job.key_rows[row][(g * width + e) * 16] = value(each.inputs[1])[from];
-          }
-          if (node.copy_values) {
-            job.value_rows[row][g * width * 16 + e] = value(each.inputs[2])[from];
-          }
-        }
-      }
-    }
-    worker.sync();
-  }
-
-  if constexpr (std::is_same_v<T, float>) {
-    if (job.use_fast) {
-      return executor_.options_.kernels->attention(fast_attention_args(node.step), worker);
-    }
-  }
-  reference::attention<T>({.heads = params.heads,
-                           .kv_heads = params.kv_heads,
-                           .head_width = params.head_width,
-                           .scale = params.scale,
-                           .soft_cap = params.soft_cap,
-                           .alibi_slopes = params.alibi_slopes,
-                           .modulo_kv_map = params.modulo_kv_map,
-                           .cancel = executor_.options_.cancel},
-                          std::span<const reference::AttentionSequence<T>>(job.plain),
-                          job.begin.data(), job.end.data(), value(each.inputs[0]),
-                          value(each.output), reinterpret_cast<double*>(worker_scratch(worker)),
-                          worker);
+  with_arithmetic([&](const auto& arithmetic) {
+    reference::rotary<T>(a.cosine.data(), a.sine.data(), params.rotary.width,
+                         params.rotary.pairing == RotaryPairing::kInterleaved, rows_.count(rows),
+                         params.heads, params.head_width, value(each.inputs[0]), value(each.output),
+                         worker, arithmetic);
+  });
 }
 
 template <typename T>
@@ -311,8 +271,9 @@ void Executor<T>::Pass::run_custom(const Step& each, const Worker& worker) {
     }
     const int64_t main = output.rows == Rows::kHead ? rows_.head_rows()[static_cast<size_t>(m)] : m;
     params.apply(spans, out, positions[static_cast<size_t>(main)]);
-    std::transform(out.begin(), out.end(), value(each.output) + m * output.width,
-                   [](double v) { return static_cast<T>(v); });
+    T* y = value(each.output) + m * output.width;
+    std::transform(out.begin(), out.end(), y, [](double v) { return static_cast<T>(v); });
+    store(y, output.width);
   }
 }
 

@@ -66,58 +66,82 @@ void Executor<T>::Pass::open_square(const PlanNode& node) {
   }
 }
 
+/// Shows a value, then lets it be changed.
 template <typename T>
-void Executor<T>::Pass::tell(const TraceEvent& event) const {
+void Executor<T>::Pass::tell(const TraceEvent& event, T* data) const {
   if (watch_.sink) watch_.sink(event);
+  if (watch_.patch && data != nullptr) watch_.patch(event, data);
 }
 
+/// Keys or values as attention reads them: a copy without the cache's order, whose changes go back.
 template <typename T>
 void Executor<T>::Pass::deliver_cache(const SiteId& site, const Step& attention, bool keys) {
   const auto& params = std::get<AttentionParams>(attention.params);
   const auto id = program().value(attention.output).producer;
   const auto store = static_cast<size_t>(executor_.store_of_step_[static_cast<size_t>(id)]);
   const int64_t count = rows_.key_count(params, Rows::kMain, 0);
-  Tensor out(kDTypeOf<T>,
-             {static_cast<int64_t>(sequences_.size()), count, params.kv_heads, params.head_width});
-  T* target = out.template data<T>();
-  for (const PassSequence<T>& sequence : sequences_) {
-    const KvStore<T>& kv = sequence.state->stores[store];
-    for (int64_t s = 0; s < count; ++s) {
-      for (int64_t g = 0; g < params.kv_heads; ++g) {
-        for (int64_t e = 0; e < params.head_width; ++e) {
-          *target++ =
-              keys ? kv.keys()[kv.layout().key(s, g, e)] : kv.values()[kv.layout().value(s, g, e)];
+  Tensor copy(kDTypeOf<T>,
+              {static_cast<int64_t>(sequences_.size()), count, params.kv_heads, params.head_width});
+  const auto for_each = [&](const auto& visit) {
+    T* at = copy.template data<T>();
+    for (const PassSequence<T>& sequence : sequences_) {
+      const KvStore<T>& kv = sequence.state->stores[store];
+      for (int64_t s = 0; s < count; ++s) {
+        for (int64_t g = 0; g < params.kv_heads; ++g) {
+          for (int64_t e = 0; e < params.head_width; ++e) {
+            visit(*at++, keys ? kv.keys()[kv.layout().key(s, g, e)]
+                              : kv.values()[kv.layout().value(s, g, e)]);
+          }
         }
       }
     }
-  }
-  tell({site, out.view()});
+  };
+  for_each([](T& mine, T& cached) { mine = cached; });
+  tell({site, copy.view()}, copy.template data<T>());
+  if (watch_.patch) for_each([](T& mine, T& cached) { cached = mine; });
+}
+
+template <typename T>
+auto Executor<T>::Pass::stage_of(ValueId value) const -> Stage {
+  const Step& producer = step(program().value(value).producer);
+  if (value == producer.cached_keys || value == producer.cached_values) return Stage::kCache;
+  if (value == producer.scores) return Stage::kScores;
+  return value == producer.pattern ? Stage::kPattern : Stage::kRest;
 }
 
 template <typename T>
 void Executor<T>::Pass::deliver(const PlanNode& node) {
+  for (size_t index : node.deliver) deliver(program().sites[index]);
+}
+
+template <typename T>
+void Executor<T>::Pass::deliver(const PlanNode& node, Stage stage) {
   for (size_t index : node.deliver) {
     const NamedValue& named = program().sites[index];
-    const Value& each = program().value(named.value);
-    const Step& producer = step(each.producer);
-    if (producer.op == Op::kTokens) {
-      tell({named.site, TensorView(DType::kI64, shape_of(each), rows_.ids(each.rows).data())});
-    } else if (named.value == producer.scores || named.value == producer.pattern) {
-      AttentionJob& job = attention_.at(each.producer);
-      const T* data = named.value == producer.scores ? job.scores : job.pattern;
-      tell({named.site, TensorView(kDTypeOf<T>, shape_of(each), data)});
-      if (--job.undelivered == 0) executor_.squares_.push_back(std::move(job.square));
-    } else if (named.value == producer.cached_keys || named.value == producer.cached_values) {
-      if (rows_.continues()) {
-        deliver_cache(named.site, producer, named.value == producer.cached_keys);
-      }
-    } else {
-      const TraceEvent event{named.site,
-                             TensorView(kDTypeOf<T>, shape_of(each), value(named.value))};
-      tell(event);
-      if (watch_.patch) watch_.patch(event, value(named.value));
-    }
+    if (stage_of(named.value) == stage) deliver(named);
   }
+}
+
+template <typename T>
+void Executor<T>::Pass::deliver(const NamedValue& named) {
+  const Value& each = program().value(named.value);
+  const Step& producer = step(each.producer);
+  if (producer.op == Op::kTokens) {
+    const TensorView ids(DType::kI64, shape_of(each), rows_.ids(each.rows).data());
+    return tell({named.site, ids}, nullptr);
+  }
+  if (named.value == producer.cached_keys || named.value == producer.cached_values) {
+    if (!rows_.continues()) return;
+    return deliver_cache(named.site, producer, named.value == producer.cached_keys);
+  }
+  if (named.value != producer.scores && named.value != producer.pattern) {
+    T* data = value(named.value);
+    return tell({named.site, TensorView(kDTypeOf<T>, shape_of(each), data)}, data);
+  }
+  AttentionJob& job = attention_.at(each.producer);
+  T* data = named.value == producer.scores ? job.scores : job.pattern;
+  tell({named.site, TensorView(kDTypeOf<T>, shape_of(each), data)}, data);
+  if (--job.undelivered == 0) executor_.squares_.push_back(std::move(job.square));
 }
 
 template class Executor<float>::Pass;

@@ -34,7 +34,9 @@ class Engine {
  public:
   Engine(const BoundProgram& bound, const BoundWeights& weights, const SessionOptions& options)
       : program_(bound.program()), switches_(switch_lengths(bound.program())) {
-    ExecutorOptions executor{.cancel = options.cancel};
+    ExecutorOptions executor{.plain_products = options.compute == Compute::kF64Reference,
+                             .rules = reference::rules_of(options.arithmetic),
+                             .cancel = options.cancel};
     PlanOptions plan{.wanted = options.sites};
     if constexpr (std::is_same_v<T, float>) {
       if (options.compute != Compute::kF32Reference) {
@@ -184,7 +186,7 @@ struct Session::Impl {
   Impl(std::shared_ptr<const BoundProgram> program, const BoundWeights& weights,
        SessionOptions session_options)
       : bound(std::move(program)), options(std::move(session_options)) {
-    if (options.compute == Compute::kF64) {
+    if (options.compute == Compute::kF64 || options.compute == Compute::kF64Reference) {
       f64 = std::make_unique<Engine<double>>(*bound, weights, options);
     } else {
       f32 = std::make_unique<Engine<float>>(*bound, weights, options);
@@ -244,6 +246,9 @@ struct Session::Impl {
 
 Session::Session(std::shared_ptr<const BoundProgram> bound, SessionOptions options) {
   if (options.chunk < 1) throw usage_error("chunk", "1 or more", std::to_string(options.chunk));
+  if (options.arithmetic.type != ArithmeticType::kF64 && options.compute != Compute::kF64) {
+    throw usage_error("arithmetic that a pass imitates", "a pass in double", "another one");
+  }
   BoundProgram::Impl& shared = *bound->impl_;
   if (options.compute == Compute::kFast || options.compute == Compute::kF32) {
     const std::lock_guard lock(shared.packing);

@@ -34,6 +34,28 @@ double f32_peak(int64_t rounds) {
   return static_cast<double>(rounds) * kUnroll * kChains * 32;
 }
 
+double f64_peak(int64_t rounds) {
+  constexpr int kDoubleChains = kChainRowsF64;
+  D sum[kDoubleChains];
+  for (D& s : sum) s = dzero();
+  double factors[1] = {1.0000001};
+  double values[16];
+  for (double& v : values) v = 1e-9;
+  keep(factors);
+  keep(values);
+  const D b = dload(values);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) {
+      for (D& s : sum) s = dfma(factors[0], b, s);
+    }
+  }
+  double total = 0;
+  for (const D& s : sum) total += horizontal_sum(s);
+  keep(total);
+  return static_cast<double>(rounds) * kUnroll * kDoubleChains * 32;
+}
+
 double int8_peak(int64_t rounds) {
   Ints sum[kChains];
   for (Ints& s : sum) s = set1_int(0);
@@ -69,6 +91,6 @@ uint64_t read_memory(const std::byte* data, int64_t bytes) {
 
 }  // namespace
 
-const LimitKernels kLimits = {f32_peak, int8_peak, read_memory};
+const LimitKernels kLimits = {f32_peak, f64_peak, int8_peak, read_memory};
 
 }  // namespace mainstem::kernels::MAINSTEM_ISA

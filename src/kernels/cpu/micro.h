@@ -90,6 +90,24 @@ struct SoftmaxChunk {
   float* sum = nullptr;
 };
 
+/// c[rows][16] += one run of places of a product of chains: x [place][rows], w [place][16]. The
+/// run's sum is made on its own before it is added.
+template <typename T>
+struct ChainTile {
+  int rows = 0;  ///< 1 up to the tile height
+  int64_t places = 0;
+  const T* x = nullptr;
+  const T* w = nullptr;
+  T* c = nullptr;
+  int64_t c_stride = 0;
+};
+
+struct ChainKernels {
+  int rows_f32, rows_f64;  ///< tile heights
+  void (*f32)(const ChainTile<float>& tile);
+  void (*f64)(const ChainTile<double>& tile);
+};
+
 struct FloatTileKernels {
   int tile_rows;  ///< of a packed float tile
   void (*float_tile)(const FloatTile& tile);
@@ -139,6 +157,7 @@ struct AttentionKernels {
 /// Peaks of one thread: each runs `rounds` rounds and says how many operations that were.
 struct LimitKernels {
   double (*f32)(int64_t rounds);
+  double (*f64)(int64_t rounds);
   double (*int8)(int64_t rounds);  ///< null where there is none
   /// Reads all bytes (a multiple of 256) and returns something that depends on them.
   uint64_t (*read)(const std::byte* data, int64_t bytes);
@@ -149,6 +168,7 @@ struct MicroKernels {
   const Int8TileKernels& int8;
   const RowKernels& rows;
   const AttentionKernels& attention;
+  const ChainKernels& chain;
   const LimitKernels& limits;
 };
 
@@ -157,6 +177,7 @@ extern const FloatTileKernels kFloatTile;
 extern const Int8TileKernels kInt8Tile;
 extern const RowKernels kRows;
 extern const AttentionKernels kAttention;
+extern const ChainKernels kChain;
 extern const LimitKernels kLimits;
 }  // namespace portable
 #if defined(__x86_64__)
@@ -165,6 +186,7 @@ extern const FloatTileKernels kFloatTile;
 extern const Int8TileKernels kInt8Tile;
 extern const RowKernels kRows;
 extern const AttentionKernels kAttention;
+extern const ChainKernels kChain;
 extern const LimitKernels kLimits;
 }  // namespace avx2
 namespace avx512 {
@@ -172,6 +194,7 @@ extern const FloatTileKernels kFloatTile;
 extern const Int8TileKernels kInt8Tile;
 extern const RowKernels kRows;
 extern const AttentionKernels kAttention;
+extern const ChainKernels kChain;
 extern const LimitKernels kLimits;
 }  // namespace avx512
 namespace avx512vnni {

@@ -76,17 +76,17 @@ constexpr CpuKernels kAvx512Vnni = table<Isa::kAvx512Vnni>();
 
 const MicroKernels& micro_kernels(Isa isa) {
   static const MicroKernels kPortableMicro{portable::kFloatTile, portable::kInt8Tile,
-                                           portable::kRows, portable::kAttention,
-                                           portable::kLimits};
+                                           portable::kRows,      portable::kAttention,
+                                           portable::kChain,     portable::kLimits};
 #if defined(__x86_64__)
   static const MicroKernels kAvx2Micro{avx2::kFloatTile, avx2::kInt8Tile, avx2::kRows,
-                                       avx2::kAttention, avx2::kLimits};
+                                       avx2::kAttention, avx2::kChain,    avx2::kLimits};
   static const MicroKernels kAvx512Micro{avx512::kFloatTile, avx512::kInt8Tile, avx512::kRows,
-                                         avx512::kAttention, avx512::kLimits};
+                                         avx512::kAttention, avx512::kChain,    avx512::kLimits};
   // The dot product is all that VNNI adds.
   static const MicroKernels kAvx512VnniMicro{avx512::kFloatTile, avx512vnni::kInt8Tile,
-                                             avx512::kRows, avx512::kAttention,
-                                             avx512vnni::kLimits};
+                                             avx512::kRows,      avx512::kAttention,
+                                             avx512::kChain,     avx512vnni::kLimits};
   switch (isa) {
     case Isa::kPortable:
       return kPortableMicro;

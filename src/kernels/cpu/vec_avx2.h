@@ -16,6 +16,7 @@ namespace {
 
 /// Registers for sums (as F), and the tile heights that follow.
 constexpr int kSumVectors = 6, kTileRows = 6, kInt8TileRows = 4;
+constexpr int kChainRowsF32 = 6, kChainRowsF64 = 3;
 
 struct F {
   __m256 lo, hi;
@@ -158,6 +159,22 @@ MAINSTEM_INLINE D dadd_square(F a, D sum) {
   const D x = to_double(a);
   for (int i = 0; i < 4; ++i) sum.v[i] = _mm256_fmadd_pd(x.v[i], x.v[i], sum.v[i]);
   return sum;
+}
+MAINSTEM_INLINE D dload(const double* p) {
+  return {{_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4), _mm256_loadu_pd(p + 8),
+           _mm256_loadu_pd(p + 12)}};
+}
+MAINSTEM_INLINE void dstore(double* p, D a) {
+  for (int i = 0; i < 4; ++i) _mm256_storeu_pd(p + 4 * i, a.v[i]);
+}
+MAINSTEM_INLINE D dadd(D a, D b) {
+  for (int i = 0; i < 4; ++i) a.v[i] = _mm256_add_pd(a.v[i], b.v[i]);
+  return a;
+}
+MAINSTEM_INLINE D dfma(double x, D b, D c) {
+  const __m256d a = _mm256_set1_pd(x);
+  for (int i = 0; i < 4; ++i) c.v[i] = _mm256_fmadd_pd(a, b.v[i], c.v[i]);
+  return c;
 }
 MAINSTEM_INLINE double horizontal_sum(D a) {
   const __m256d x = _mm256_add_pd(_mm256_add_pd(a.v[0], a.v[2]), _mm256_add_pd(a.v[1], a.v[3]));

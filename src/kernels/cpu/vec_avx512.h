@@ -27,6 +27,7 @@ namespace {
 
 /// Registers for sums (as F), and the tile heights that follow.
 constexpr int kSumVectors = 24, kTileRows = 6, kInt8TileRows = 12;
+constexpr int kChainRowsF32 = 12, kChainRowsF64 = 12;
 
 struct F {
   __m512 v;
@@ -128,6 +129,18 @@ MAINSTEM_INLINE D dadd(F a, D sum) {
 MAINSTEM_INLINE D dadd_square(F a, D sum) {
   const __m512d lo = half_pd(a, 0), hi = half_pd(a, 1);
   return {{_mm512_fmadd_pd(lo, lo, sum.v[0]), _mm512_fmadd_pd(hi, hi, sum.v[1])}};
+}
+MAINSTEM_INLINE D dload(const double* p) { return {{_mm512_loadu_pd(p), _mm512_loadu_pd(p + 8)}}; }
+MAINSTEM_INLINE void dstore(double* p, D a) {
+  _mm512_storeu_pd(p, a.v[0]);
+  _mm512_storeu_pd(p + 8, a.v[1]);
+}
+MAINSTEM_INLINE D dadd(D a, D b) {
+  return {{_mm512_add_pd(a.v[0], b.v[0]), _mm512_add_pd(a.v[1], b.v[1])}};
+}
+MAINSTEM_INLINE D dfma(double x, D b, D c) {
+  const __m512d a = _mm512_set1_pd(x);
+  return {{_mm512_fmadd_pd(a, b.v[0], c.v[0]), _mm512_fmadd_pd(a, b.v[1], c.v[1])}};
 }
 MAINSTEM_INLINE double horizontal_sum(D a) {
   const __m512d w = _mm512_add_pd(a.v[0], a.v[1]);

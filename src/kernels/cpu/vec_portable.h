@@ -18,6 +18,8 @@ namespace {
 
 /// Registers for sums (as F), and the tile heights that follow.
 constexpr int kSumVectors = 3, kTileRows = 3, kInt8TileRows = 4;
+/// Tile heights of products of chains, whose panels are one F or one D wide.
+constexpr int kChainRowsF32 = 2, kChainRowsF64 = 1;
 
 struct F {
   float v[16];
@@ -185,6 +187,21 @@ MAINSTEM_INLINE D dadd(F a, D sum) {
 MAINSTEM_INLINE D dadd_square(F a, D sum) {
   for (int i = 0; i < 16; ++i) sum.v[i] += static_cast<double>(a.v[i]) * a.v[i];
   return sum;
+}
+MAINSTEM_INLINE D dload(const double* p) {
+  D r;
+  std::memcpy(r.v, p, sizeof r.v);
+  return r;
+}
+MAINSTEM_INLINE void dstore(double* p, D a) { std::memcpy(p, a.v, sizeof a.v); }
+MAINSTEM_INLINE D dadd(D a, D b) {
+  for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
+  return a;
+}
+/// x b + c
+MAINSTEM_INLINE D dfma(double x, D b, D c) {
+  for (int i = 0; i < 16; ++i) c.v[i] = x * b.v[i] + c.v[i];
+  return c;
 }
 MAINSTEM_INLINE double horizontal_sum(D a) { return fold(a.v); }
 

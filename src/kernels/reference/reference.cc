@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace mainstem::reference {
 namespace {
+
+constexpr int64_t kElementUnit = 64;  // elements of one cache line or more per worker
 
 // Sixteen partial sums in a fixed order: the compiler can use vector registers without being
 // allowed to change the result.
@@ -25,24 +28,30 @@ double dot(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-template <typename T>
-void norm_group(const T* x, int64_t n, const NormArgs& args, const T* weight, const T* bias, T* y) {
-  double mean = 0;
-  if (args.layer_norm) {
-    for (int64_t i = 0; i < n; ++i) mean += static_cast<double>(x[i]);
-    mean /= static_cast<double>(n);
+template <typename T, typename A>
+void norm_group(const T* x, int64_t n, const NormArgs& args, const T* weight, const T* bias, T* y,
+                const A& a) {
+  using Number = typename A::Number;
+  const auto at = [&](int64_t i) { return static_cast<Number>(x[i]); };
+  const auto count = static_cast<Number>(n);
+  Number mean = 0;
+  if (args.layer_norm) mean = a.sum(n, at) / count;
+  Number variance = 0;
+  if (a.one_pass_variance()) {
+    const Number square = a.sum(n, [&](int64_t i) { return at(i) * at(i); }) / count;
+    variance = std::max<Number>(square - mean * mean, 0);
+  } else {
+    variance = a.sum(n, [&](int64_t i) { return (at(i) - mean) * (at(i) - mean); }) / count;
   }
-  double square = 0;
+  const Number divisor = std::sqrt(variance + static_cast<Number>(args.eps));
   for (int64_t i = 0; i < n; ++i) {
-    const double centred = static_cast<double>(x[i]) - mean;
-    square += centred * centred;
-  }
-  const double divisor = std::sqrt(square / static_cast<double>(n) + args.eps);
-  for (int64_t i = 0; i < n; ++i) {
-    double value = (static_cast<double>(x[i]) - mean) / divisor;
-    if (weight != nullptr) value *= args.weight_offset + static_cast<double>(weight[i]);
-    if (bias != nullptr) value += static_cast<double>(bias[i]);
-    y[i] = static_cast<T>(value);
+    Number value = a.normed(at(i), mean, divisor);
+    if (weight != nullptr) {
+      value = a.before_weight(value) *
+              (static_cast<Number>(args.weight_offset) + a.weight(static_cast<double>(weight[i])));
+    }
+    if (bias != nullptr) value += a.weight(static_cast<double>(bias[i]));
+    y[i] = static_cast<T>(a.store(value));
   }
 }
 
@@ -61,15 +70,15 @@ void linear(const T* x, int64_t rows, int64_t columns, const RowReader<T>& weigh
   }
 }
 
-template <typename T>
+template <typename T, typename A>
 void norm(const T* x, int64_t rows, int64_t columns, const NormArgs& args, const T* weight,
-          const T* bias, T* y, const Worker& worker) {
+          const T* bias, T* y, const Worker& worker, const A& arithmetic) {
   const auto [begin, end] = worker.slice(rows);
   for (int64_t m = begin; m < end; ++m) {
     for (int64_t c = 0; c < columns; c += args.group) {
       const int64_t w = args.weight_per_group ? c : 0;
       norm_group(x + m * columns + c, args.group, args, weight != nullptr ? weight + w : nullptr,
-                 bias != nullptr ? bias + w : nullptr, y + m * columns + c);
+                 bias != nullptr ? bias + w : nullptr, y + m * columns + c, arithmetic);
     }
   }
 }
@@ -94,17 +103,76 @@ double activate(Activation kind, double x) {
   return x;
 }
 
-template <typename T>
-void activation(Activation kind, const T* x, T* y, int64_t count, const Worker& worker) {
-  const auto [begin, end] = worker.slice(count, 64);
+template <typename T, typename A>
+void activation(Activation kind, const T* x, T* y, int64_t count, const Worker& worker,
+                const A& arithmetic) {
+  using Number = typename A::Number;
+  const auto [begin, end] = worker.slice(count, kElementUnit);
   for (int64_t i = begin; i < end; ++i) {
-    y[i] = static_cast<T>(activate(kind, static_cast<double>(x[i])));
+    y[i] = static_cast<T>(arithmetic.activate(kind, static_cast<Number>(x[i])));
   }
 }
 
-template <typename T>
+template <typename T, typename A>
+void scale(double factor, const T* x, T* y, int64_t count, const Worker& worker,
+           const A& arithmetic) {
+  const auto [begin, end] = worker.slice(count, kElementUnit);
+  if constexpr (std::is_same_v<A, Exact>) {
+    const T narrow = static_cast<T>(factor);
+    for (int64_t i = begin; i < end; ++i) y[i] = x[i] * narrow;
+  } else {
+    const float narrow = arithmetic.factor(factor);
+    for (int64_t i = begin; i < end; ++i)
+      y[i] = arithmetic.store(static_cast<float>(x[i]) * narrow);
+  }
+}
+
+template <typename T, typename A>
+void soft_cap(double cap, const T* x, T* y, int64_t count, const Worker& worker,
+              const A& arithmetic) {
+  using Number = typename A::Number;
+  const auto [begin, end] = worker.slice(count, kElementUnit);
+  for (int64_t i = begin; i < end; ++i) {
+    y[i] = static_cast<T>(arithmetic.store(arithmetic.soft_cap(static_cast<Number>(x[i]), cap)));
+  }
+}
+
+template <typename T, typename A>
+void multiply(const T* a, const T* b, T* y, int64_t count, const Worker& worker,
+              const A& arithmetic) {
+  const auto [begin, end] = worker.slice(count, kElementUnit);
+  for (int64_t i = begin; i < end; ++i) {
+    if constexpr (std::is_same_v<A, Exact>) {
+      y[i] = a[i] * b[i];
+    } else {
+      y[i] = arithmetic.store(static_cast<float>(a[i]) * static_cast<float>(b[i]));
+    }
+  }
+}
+
+template <typename T, typename A>
+void add(std::span<const T* const> terms, T* y, int64_t count, const Worker& worker,
+         const A& arithmetic) {
+  const auto [begin, end] = worker.slice(count, kElementUnit);
+  if constexpr (std::is_same_v<A, Exact>) {
+    std::copy(terms[0] + begin, terms[0] + end, y + begin);
+    for (const T* term : terms.subspan(1)) {
+      for (int64_t i = begin; i < end; ++i) y[i] += term[i];
+    }
+  } else {
+    const auto number = static_cast<int64_t>(terms.size());
+    for (int64_t i = begin; i < end; ++i) {
+      y[i] = arithmetic.sum_of_terms(number, [&](int64_t term) {
+        return static_cast<float>(terms[static_cast<size_t>(term)][i]);
+      });
+    }
+  }
+}
+
+template <typename T, typename A>
 void rotary(const T* cosine, const T* sine, int64_t width, bool interleaved, int64_t rows,
-            int64_t heads, int64_t head_width, const T* x, T* y, const Worker& worker) {
+            int64_t heads, int64_t head_width, const T* x, T* y, const Worker& worker,
+            const A& arithmetic) {
   const int64_t half = width / 2;
   const auto [begin, end] = worker.slice(rows);
   for (int64_t m = begin; m < end; ++m) {
@@ -117,95 +185,31 @@ void rotary(const T* cosine, const T* sine, int64_t width, bool interleaved, int
         const int64_t second = at + (interleaved ? 2 * j + 1 : j + half);
         const T a = x[first];
         const T b = x[second];
-        y[first] = a * c[j] - b * s[j];
-        y[second] = b * c[j] + a * s[j];
+        y[first] = static_cast<T>(arithmetic.product_difference(a, c[j], b, s[j]));
+        y[second] = static_cast<T>(arithmetic.product_sum(b, c[j], a, s[j]));
       }
       for (int64_t e = width; e < head_width; ++e) y[at + e] = x[at + e];
     }
   }
 }
 
-template <typename T>
-void attention(const AttentionArgs& args, std::span<const AttentionSequence<T>> sequences,
-               const int64_t* begin, const int64_t* end, const T* q, T* out, double* buffer,
-               const Worker& worker) {
-  const KeyLayout layout{args.kv_heads, args.head_width};
-  const int64_t width = args.head_width;
-  const int64_t group = args.heads / args.kv_heads;
-  for (const AttentionSequence<T>& sequence : sequences) {
-    const auto [first, last] = worker.slice(sequence.rows * args.heads);
-    for (int64_t job = first; job < last; ++job) {
-      if (args.cancel != nullptr && args.cancel->load(std::memory_order_relaxed)) return;
-      const int64_t row = job / args.heads;
-      const int64_t h = job % args.heads;
-      const int64_t m = sequence.row_begin + row;
-      const int64_t g = args.modulo_kv_map ? h % args.kv_heads : h / group;
-      const T* query = q + (m * args.heads + h) * width;
-      T* mix = out + (m * args.heads + h) * width;
-
-      const auto score = [&](int64_t s) {
-        double sum = 0;
-        for (int64_t e = 0; e < width; ++e) {
-          sum += static_cast<double>(query[e]) *
-                 static_cast<double>(sequence.keys[layout.key(s, g, e)]);
-        }
-        sum *= args.scale;
-        if (args.soft_cap != 0) sum = args.soft_cap * std::tanh(sum / args.soft_cap);
-        if (!args.alibi_slopes.empty()) {
-          sum += args.alibi_slopes[static_cast<size_t>(h)] * static_cast<double>(s);
-        }
-        return sum;
-      };
-
-      const int64_t from = begin[m];
-      const int64_t to = end[m];
-      // Scores are shown for all keys, also for those the mask will hide.
-      const int64_t all = sequence.scores != nullptr ? sequence.key_count : to;
-      for (int64_t s = sequence.scores != nullptr ? 0 : from; s < all; ++s) buffer[s] = score(s);
-      const int64_t square = (h * sequence.rows + row) * sequence.key_count;
-      if (sequence.scores != nullptr) {
-        for (int64_t s = 0; s < all; ++s) sequence.scores[square + s] = static_cast<T>(buffer[s]);
-      }
-
-      double maximum = -INFINITY;
-      for (int64_t s = from; s < to; ++s) {
-        maximum = std::isnan(buffer[s]) ? buffer[s] : std::max(maximum, buffer[s]);
-        if (std::isnan(maximum)) break;
-      }
-      double total = 0;
-      for (int64_t s = from; s < to; ++s) {
-        buffer[s] = std::exp(buffer[s] - maximum);
-        total += buffer[s];
-      }
-      for (int64_t s = from; s < to; ++s) buffer[s] /= total;
-      if (sequence.pattern != nullptr) {
-        for (int64_t s = 0; s < sequence.key_count; ++s) {
-          sequence.pattern[square + s] =
-              s >= from && s < to ? static_cast<T>(buffer[s]) : static_cast<T>(0);
-        }
-      }
-      for (int64_t e = 0; e < width; ++e) {
-        double sum = 0;
-        for (int64_t s = from; s < to; ++s) {
-          sum += buffer[s] * static_cast<double>(sequence.values[layout.value(s, g, e)]);
-        }
-        mix[e] = static_cast<T>(sum);
-      }
-    }
-  }
-}
-
+#define MAINSTEM_INSTANTIATE(T, A)                                                              \
+  template void norm<T, A>(const T*, int64_t, int64_t, const NormArgs&, const T*, const T*, T*, \
+                           const Worker&, const A&);                                            \
+  template void activation<T, A>(Activation, const T*, T*, int64_t, const Worker&, const A&);   \
+  template void scale<T, A>(double, const T*, T*, int64_t, const Worker&, const A&);            \
+  template void soft_cap<T, A>(double, const T*, T*, int64_t, const Worker&, const A&);         \
+  template void multiply<T, A>(const T*, const T*, T*, int64_t, const Worker&, const A&);       \
+  template void add<T, A>(std::span<const T* const>, T*, int64_t, const Worker&, const A&);     \
+  template void rotary<T, A>(const T*, const T*, int64_t, bool, int64_t, int64_t, int64_t,      \
+                             const T*, T*, const Worker&, const A&);
+MAINSTEM_INSTANTIATE(float, Exact)
+MAINSTEM_INSTANTIATE(double, Exact)
+MAINSTEM_INSTANTIATE(double, Rounded)
+#undef MAINSTEM_INSTANTIATE
 #define MAINSTEM_INSTANTIATE(T)                                                                   \
   template void linear<T>(const T*, int64_t, int64_t, const RowReader<T>&, int64_t, const T*, T*, \
-                          T*, const Worker&);                                                     \
-  template void norm<T>(const T*, int64_t, int64_t, const NormArgs&, const T*, const T*, T*,      \
-                        const Worker&);                                                           \
-  template void activation<T>(Activation, const T*, T*, int64_t, const Worker&);                  \
-  template void rotary<T>(const T*, const T*, int64_t, bool, int64_t, int64_t, int64_t, const T*, \
-                          T*, const Worker&);                                                     \
-  template void attention<T>(const AttentionArgs&, std::span<const AttentionSequence<T>>,         \
-                             const int64_t*, const int64_t*, const T*, T*, double*,               \
-                             const Worker&);
+                          T*, const Worker&);
 MAINSTEM_INSTANTIATE(float)
 MAINSTEM_INSTANTIATE(double)
 #undef MAINSTEM_INSTANTIATE

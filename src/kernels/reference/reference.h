@@ -2,13 +2,16 @@
 
 // The plain kernels: loops that read like the formula, in float and in double. They define what
 // every step means; the fast kernels are tested against them. Sums are carried in double, so the
-// float versions round once at the end. Every function slices its own work among the workers.
+// float versions round once at the end. In the other arithmetic, Rounded, the same loops imitate an
+// implementation of lower precision on values that lie in doubles. Every function slices its own
+// work among the workers.
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
 
+#include "kernels/reference/arithmetic.h"
 #include "mainstem/activation.h"
 #include "mainstem/threads.h"
 
@@ -32,18 +35,36 @@ struct NormArgs {
   bool weight_per_group = false;  ///< weights [columns] instead of [group]
 };
 /// x, y [M, columns]; weight and bias may be null.
-template <typename T>
+template <typename T, typename A = Exact>
 void norm(const T* x, int64_t rows, int64_t columns, const NormArgs& args, const T* weight,
-          const T* bias, T* y, const Worker& worker);
+          const T* bias, T* y, const Worker& worker, const A& arithmetic = {});
 
 double activate(Activation kind, double x);
-template <typename T>
-void activation(Activation kind, const T* x, T* y, int64_t count, const Worker& worker);
+template <typename T, typename A = Exact>
+void activation(Activation kind, const T* x, T* y, int64_t count, const Worker& worker,
+                const A& arithmetic = {});
+/// y = factor x
+template <typename T, typename A = Exact>
+void scale(double factor, const T* x, T* y, int64_t count, const Worker& worker,
+           const A& arithmetic = {});
+/// y = cap tanh(x / cap)
+template <typename T, typename A = Exact>
+void soft_cap(double cap, const T* x, T* y, int64_t count, const Worker& worker,
+              const A& arithmetic = {});
+/// y = a b
+template <typename T, typename A = Exact>
+void multiply(const T* a, const T* b, T* y, int64_t count, const Worker& worker,
+              const A& arithmetic = {});
+/// y = sum of the terms, one after the other. y may be none of them but the first.
+template <typename T, typename A = Exact>
+void add(std::span<const T* const> terms, T* y, int64_t count, const Worker& worker,
+         const A& arithmetic = {});
 
 /// cosine, sine [M, width/2]; channels from `width` on pass through. x, y [M, heads*head_width].
-template <typename T>
+template <typename T, typename A = Exact>
 void rotary(const T* cosine, const T* sine, int64_t width, bool interleaved, int64_t rows,
-            int64_t heads, int64_t head_width, const T* x, T* y, const Worker& worker);
+            int64_t heads, int64_t head_width, const T* x, T* y, const Worker& worker,
+            const A& arithmetic = {});
 
 /// Layout of cached keys and values, in blocks of 16 positions (see kernels/cpu_kernels.h).
 struct KeyLayout {
@@ -67,19 +88,27 @@ struct AttentionSequence {
   T* pattern = nullptr;  ///< [H, rows, S], or null
 };
 
+/// The parts of attention that a call does. It takes what an earlier part made from the sequence's
+/// scores or pattern, which somebody may have changed: masked scores are not read, whatever they
+/// hold, while a changed pattern counts at every key.
+struct AttentionParts {
+  bool scores = true, pattern = true, mix = true;
+};
+
 struct AttentionArgs {
   int64_t heads = 0, kv_heads = 0, head_width = 0;
   double scale = 1, soft_cap = 0;
   std::span<const double> alibi_slopes;
   bool modulo_kv_map = false;
+  AttentionParts parts = {};
   const std::atomic<bool>* cancel = nullptr;  ///< once true: returns early, `out` is incomplete
 };
 
 /// out[m, h*E + e] = sum_s softmax_s(score)[s] v[s, g, e] over the half-open range of keys of row
 /// m (begin[m] to end[m]); a row without keys gives zeros. `buffer` holds S doubles per worker.
-template <typename T>
+template <typename T, typename A = Exact>
 void attention(const AttentionArgs& args, std::span<const AttentionSequence<T>> sequences,
                const int64_t* begin, const int64_t* end, const T* q, T* out, double* buffer,
-               const Worker& worker);
+               const Worker& worker, const A& arithmetic = {});
 
 }  // namespace mainstem::reference

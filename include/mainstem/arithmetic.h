@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace mainstem {
+
+/// The number type that an implementation keeps its values in, and what else it rounds.
+enum class ArithmeticType : uint8_t {
+  kF64,    ///< nothing is imitated
+  kF32,    ///< values, weights and sums in float32
+  kBF16,   ///< values and weights in bfloat16, sums in float32
+  kF16,    ///< values and weights in float16, sums in float32
+  kQ8Act,  ///< float32, but inputs of products rounded to 8 bits, as llama.cpp does it
+};
+
+/// One way in which implementations of that type compute. They agree on what is stored and differ
+/// in the order of sums and in what is rounded inside a step; no two are right or wrong, and the
+/// largest of their errors says how much a sound implementation may be off.
+struct Arithmetic {
+  ArithmeticType type = ArithmeticType::kF64;
+  int variant = 0;  ///< 0 to arithmetic_variants(type) - 1
+  bool operator==(const Arithmetic&) const = default;
+};
+
+/// How many there are; 1 for kF64.
+int arithmetic_variants(ArithmeticType type);
+/// One line: what the variant does and who computes so. A usage Error where there is no such one.
+std::string_view describe(const Arithmetic& arithmetic);
+
+}  // namespace mainstem
