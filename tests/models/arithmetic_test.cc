@@ -86,7 +86,7 @@ TEST(ArithmeticOfPyTorch, EagerRoundingsBitForBit) {
   }
 }
 
-/// A value that no implementation computes is far outside.
+/// A value that no implementation computes is far outside, and so is what was made of another one.
 TEST(ArithmeticOfPyTorch, AMistakeIsOutside) {
   const Model model = load("llama");
   for (const Case& each : kCases) {
@@ -94,7 +94,7 @@ TEST(ArithmeticOfPyTorch, AMistakeIsOutside) {
     for (double& v : run.values.at("blocks.0.mlp_hidden")) v *= 1.05;
     for (const StepRatio& step :
          step_ratios(model.bound(), run.input, run.values, run.widths, each.type)) {
-      if (step.site == "blocks.0.mlp_hidden") {
+      if (step.site == "blocks.0.mlp_hidden" || step.site == "blocks.0.mlp_proj") {
         EXPECT_GT(step.ratio, 10);
       } else {
         EXPECT_LE(step.ratio, kMoreThanSampled) << step.site;
