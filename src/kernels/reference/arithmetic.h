@@ -103,6 +103,7 @@ template <typename Number>
 struct Sixteen {
   Number v[16];
   Sixteen& operator+=(const Sixteen& other) {
+#pragma GCC unroll 16
     for (int j = 0; j < 16; ++j) v[j] += other.v[j];
     return *this;
   }

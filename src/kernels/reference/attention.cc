@@ -39,6 +39,12 @@ class Row {
   }
 
  private:
+  static Sixteen<Number> times(Number factor, const T* x) {
+    Sixteen<Number> products;
+#pragma GCC unroll 16
+    for (int64_t j = 0; j < kWidth; ++j) products.v[j] = factor * static_cast<Number>(x[j]);
+    return products;
+  }
   Number at_buffer(int64_t s) const { return static_cast<Number>(buffer_[s]); }
 
   void make_scores() {
@@ -54,9 +60,7 @@ class Row {
       const T* keys = sequence_.keys + layout.key(first, kv_head_, 0);
       const auto products = a_.template sum<Sixteen<Number>>(args_.head_width, [&](int64_t e) {
         const Number q = a_.query(static_cast<Number>(query_.q[e]), args_.scale);
-        Sixteen<Number> p;
-        for (int64_t j = 0; j < kWidth; ++j) p.v[j] = q * static_cast<Number>(keys[e * kWidth + j]);
-        return p;
+        return times(q, keys + e * kWidth);
       });
       for (int64_t s = std::max(from, first); s < std::min(to, first + kWidth); ++s) {
         buffer_[s] =
@@ -131,10 +135,10 @@ class Row {
     return a_.template mix<Sixteen<Number>>(to - from, [&](int64_t i) {
       const int64_t s = from + i;
       const Number p = at_buffer(s);
-      Sixteen<Number> terms;
-      if constexpr (hides || !std::is_same_v<Count, Whole>) terms = {};
-      if (hides && p == 0 && (s < query_.from || s >= query_.to)) return terms;
       const T* values = sequence_.values + layout.value(s, kv_head_, first);
+      if constexpr (!hides && std::is_same_v<Count, Whole>) return times(p, values);
+      Sixteen<Number> terms{};
+      if (hides && p == 0 && (s < query_.from || s >= query_.to)) return terms;
       for (int64_t j = 0; j < count; ++j) terms.v[j] = p * static_cast<Number>(values[j]);
       return terms;
     });
