@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/chain_product.h"
 #include "kernels/cpu_kernels.h"
 
 namespace mainstem::kernels {
@@ -98,6 +99,45 @@ double product_error(const CpuKernels& kernels, DType dtype, InputPrecision prec
       worst =
           std::max(worst, diff / (magnitude * (precision == InputPrecision::kInt8 ? 1 : kUnit)));
     }
+  }
+  return worst;
+}
+
+/// Against sums in long double, which has eleven bits more where it matters.
+double double_product_error(const CpuKernels& kernels, int64_t k) {
+  const int64_t m = 7, n = 48;
+  std::vector<double> x, w, y(static_cast<size_t>(m * n));
+  for (const float v : normals(m * k)) x.push_back(static_cast<double>(v) * (1 + 0x1p-40));
+  for (const float v : normals(n * k)) w.push_back(static_cast<double>(v) * (1 + 0x1p-41));
+  const ChainOrder order = double_chain_order(k);
+  const AlignedBuffer packed(chain_input_bytes<double>(m, order));
+  const AlignedBuffer scratch(chain_scratch_bytes<double>(k, order));
+  pack_chain_input<double>(kernels.isa, {.x = x.data(), .rows = m, .columns = k, .order = &order},
+                           packed.data(), Worker::alone());
+  const ChainProduct<double> product{
+      .rows = m,
+      .columns = k,
+      .outputs = n,
+      .order = &order,
+      .packed = packed.data(),
+      .weight = [&](int64_t row, double* out) { std::copy_n(w.data() + row * k, k, out); },
+      .finish =
+          [&](int64_t row, int64_t first, std::span<const double> sums) {
+            std::copy(sums.begin(), sums.end(), y.begin() + (row * n + first));
+          },
+      .scratch = scratch.data()};
+  chain_product<double>(kernels.isa, product, Worker::alone());
+  double worst = 0;
+  for (int64_t i = 0; i < m * n; ++i) {
+    long double sum = 0, magnitude = 0;
+    for (int64_t c = 0; c < k; ++c) {
+      const long double t = static_cast<long double>(x[static_cast<size_t>(i / n * k + c)]) *
+                            static_cast<long double>(w[static_cast<size_t>(i % n * k + c)]);
+      sum += t;
+      magnitude += std::fabs(t);
+    }
+    const long double diff = std::fabs(static_cast<long double>(y[static_cast<size_t>(i)]) - sum);
+    worst = std::max(worst, static_cast<double>(diff / (magnitude * 0x1p-53L)));
   }
   return worst;
 }
@@ -222,6 +262,10 @@ void print_table() {
     print_row("product f32, K = " + std::to_string(k), "2^-24 sum|xw|", [k](const CpuKernels& t) {
       return product_error(t, DType::kF32, InputPrecision::kF32, k);
     });
+  }
+  for (const int64_t k : {64, 576, 4096}) {
+    print_row("product f64, K = " + std::to_string(k), "2^-53 sum|xw|",
+              [k](const CpuKernels& t) { return double_product_error(t, k); });
   }
   for (const DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
     print_row("product " + std::string(name(dtype)) + ", float32 inputs, K = 576", "2^-24 sum|xw|",

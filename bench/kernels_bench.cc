@@ -6,11 +6,13 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/chain_product.h"
 #include "kernels/cpu_kernels.h"
 
 namespace mainstem::kernels {
@@ -113,6 +115,46 @@ void run_products(benchmark::State& state, Isa isa, DType dtype, bool plain,
   } else {
     state.counters["of_peak"] = benchmark::Counter(flops / peak, benchmark::Counter::kIsRate);
   }
+}
+
+/// The product of a pass in double, weights read row by row.
+void run_double_product(benchmark::State& state, Isa isa, DType dtype, int64_t m, int64_t n,
+                        int64_t k, int threads) {
+  const Weights weights(dtype, true, n, k, 0);
+  const TensorView view(dtype, {n, k}, weights.source.data());
+  const std::vector<float> narrow = random_floats(m * k);
+  const std::vector<double> x(narrow.begin(), narrow.end());
+  std::vector<double> y(static_cast<size_t>(m * n));
+  const ChainOrder order = double_chain_order(k);
+  const AlignedBuffer packed(chain_input_bytes<double>(m, order));
+  const size_t each = (chain_scratch_bytes<double>(k, order) + 63) / 64 * 64;
+  const AlignedBuffer scratch(each * static_cast<size_t>(threads));
+  for (auto _ : state) {
+    ThreadPool::shared().run(threads, [&](const Worker& worker) {
+      pack_chain_input<double>(isa, {.x = x.data(), .rows = m, .columns = k, .order = &order},
+                               packed.data(), worker);
+      worker.sync();
+      const ChainProduct<double> product{
+          .rows = m,
+          .columns = k,
+          .outputs = n,
+          .order = &order,
+          .packed = packed.data(),
+          .weight = [&](int64_t row, double* out) { read_row(view, row, out); },
+          .finish =
+              [&](int64_t row, int64_t first, std::span<const double> sums) {
+                std::copy(sums.begin(), sums.end(), y.begin() + (row * n + first));
+              },
+          .scratch = scratch.data() + each * static_cast<size_t>(worker.index)};
+      chain_product<double>(isa, product, worker);
+    });
+    benchmark::DoNotOptimize(y.data());
+  }
+  const double flops =
+      2.0 * static_cast<double>(m * n * k) * static_cast<double>(state.iterations()) / 1e9;
+  state.counters["GFLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
+  state.counters["of_peak"] =
+      benchmark::Counter(flops / limits(threads).f64_gflops, benchmark::Counter::kIsRate);
 }
 
 /// `keys` keys in the cache, the last `rows` of them asked; causal.
@@ -218,6 +260,15 @@ void register_all() {
                                threads, m > 8);
                 });
           }
+        }
+      }
+      for (const int64_t m : {1, 64, 512}) {
+        for (const Shape& s : shapes) {
+          add("gemm_double/f32/M" + std::to_string(m) + "/N" + std::to_string(s.n) + "/K" +
+                  std::to_string(s.k) + tail,
+              threads, [=](benchmark::State& state) {
+                run_double_product(state, isa, DType::kF32, m, s.n, s.k, threads);
+              });
         }
       }
       add("attention/prefill512" + tail, threads,

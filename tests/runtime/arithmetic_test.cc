@@ -174,6 +174,33 @@ TEST(Arithmetic, WhatAPatchWroteIsKept) {
   }
 }
 
+/// llama.cpp's cache is of float16; the last variant's is not.
+TEST(Arithmetic, CachedKeysAndValuesMayBeFloat16) {
+  const TestModel model = make_model(small_decoder(), 3);
+  Dice dice(4);
+  SequenceInput input = random_input(model, dice, 5);
+  const int last = arithmetic_variants(ArithmeticType::kQ8Act) - 1;
+  for (int v = 0; v <= last; ++v) {
+    Session session(model.bound,
+                    {.compute = Compute::kF64,
+                     .threads = 1,
+                     .sites = {*parse_site("blocks.1.k_cache"), *parse_site("blocks.1.v_cache")},
+                     .arithmetic = {ArithmeticType::kQ8Act, v}});
+    input.sequence = session.add_sequence();
+    session.forward_all({&input, 1});
+    int seen = 0;
+    session.forward_all({&input, 1}, [&](const TraceEvent& event) {
+      ++seen;
+      const std::vector<double> values = to_f64(event.value);
+      const bool halves = std::all_of(values.begin(), values.end(), [](double x) {
+        return static_cast<double>(stored(ArithmeticType::kF16, x)) == x;
+      });
+      EXPECT_EQ(halves, v != last) << to_string(event.site) << ", variant " << v;
+    });
+    EXPECT_EQ(seen, 2);
+  }
+}
+
 /// Beyond 65504 a float16 implementation has infinities, and one in bfloat16 has not.
 TEST(Arithmetic, Float16Overflows) {
   ModelSpec spec = small_decoder();

@@ -165,14 +165,17 @@ MAINSTEM_INLINE D dload(const double* p) {
            _mm256_loadu_pd(p + 12)}};
 }
 MAINSTEM_INLINE void dstore(double* p, D a) {
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) _mm256_storeu_pd(p + 4 * i, a.v[i]);
 }
 MAINSTEM_INLINE D dadd(D a, D b) {
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) a.v[i] = _mm256_add_pd(a.v[i], b.v[i]);
   return a;
 }
 MAINSTEM_INLINE D dfma(double x, D b, D c) {
   const __m256d a = _mm256_set1_pd(x);
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) c.v[i] = _mm256_fmadd_pd(a, b.v[i], c.v[i]);
   return c;
 }

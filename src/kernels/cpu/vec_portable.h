@@ -195,11 +195,13 @@ MAINSTEM_INLINE D dload(const double* p) {
 }
 MAINSTEM_INLINE void dstore(double* p, D a) { std::memcpy(p, a.v, sizeof a.v); }
 MAINSTEM_INLINE D dadd(D a, D b) {
+#pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
   return a;
 }
 /// x b + c
 MAINSTEM_INLINE D dfma(double x, D b, D c) {
+#pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) c.v[i] = x * b.v[i] + c.v[i];
   return c;
 }
