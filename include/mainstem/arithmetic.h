@@ -15,8 +15,10 @@ enum class ArithmeticType : uint8_t {
 };
 
 /// One way in which implementations of that type compute. They agree on what is stored and differ
-/// in the order of sums and in what is rounded inside a step; no two are right or wrong, and the
-/// largest of their errors says how much a sound implementation may be off.
+/// in the order of sums and in what is rounded inside a step: where a norm casts, whether rotary
+/// products, scores and patterns are stored, how an activation is composed, how precise exp is. No
+/// two are right or wrong, and the largest of their errors says how much a sound implementation may
+/// be off. Sums in 16 bits are no such way (but for llama.cpp's flash attention): they lie outside.
 struct Arithmetic {
   ArithmeticType type = ArithmeticType::kF64;
   int variant = 0;  ///< 0 to arithmetic_variants(type) - 1

@@ -66,16 +66,17 @@ class RandomPrograms : public ::testing::TestWithParam<uint64_t> {};
 TEST_P(RandomPrograms, DoubleEqualsTheOracleAtEverySite) {
   const Case c = random_case(GetParam(), GetParam() % 3 == 0 ? DType::kF64 : DType::kF32);
   const oracle::Trace want = run_oracle(c.model, c.inputs);
-  const Traced got = trace_all(c.model, c.inputs, Compute::kF64);
-
   std::vector<std::string> names;
   for (const auto& [name, values] : want.all()) names.push_back(name);
-  EXPECT_EQ(got.order, names);
-  for (const auto& [name, values] : want.all()) {
-    ASSERT_TRUE(got.data.contains(name)) << name;
-    EXPECT_TRUE(same_shape(got.shape.at(name), values.shape)) << name;
-    EXPECT_TRUE(close(got.data.at(name), values.data, bounds::end_to_end(kEps64, c.model.blocks)))
-        << name;
+  for (const Compute compute : {Compute::kF64, Compute::kF64Reference}) {
+    const Traced got = trace_all(c.model, c.inputs, compute);
+    EXPECT_EQ(got.order, names);
+    for (const auto& [name, values] : want.all()) {
+      ASSERT_TRUE(got.data.contains(name)) << name;
+      EXPECT_TRUE(same_shape(got.shape.at(name), values.shape)) << name;
+      EXPECT_TRUE(close(got.data.at(name), values.data, bounds::end_to_end(kEps64, c.model.blocks)))
+          << name;
+    }
   }
 }
 
