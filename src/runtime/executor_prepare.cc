@@ -5,7 +5,6 @@
 
 #include "mainstem/error.h"
 #include "runtime/executor_pass.h"
-#include "runtime/rotary_table.h"
 
 namespace mainstem {
 namespace {
@@ -88,102 +87,6 @@ void Executor<T>::Pass::prepare() {
     if (nodes[n].is_gemm) prepare_product(nodes[n], launches_[n]);
   }
   size_scratch();
-}
-
-template <typename T>
-void Executor<T>::Pass::prepare_rotary() {
-  for (const Step& each : program().steps) {
-    if (each.op != Op::kRotary) continue;
-    const RotarySpec& spec = std::get<RotaryParams>(each.params).rotary;
-    const Rows rows = program().value(each.output).rows;
-    const auto known = [&](const RotaryAngles& a) { return a.rows == rows && a.spec == spec; };
-    if (std::any_of(angles_.begin(), angles_.end(), known)) continue;
-
-    RotaryAngles angles;
-    angles.spec = spec;
-    angles.rows = rows;
-    const size_t values = rows_.positions(rows).size() * static_cast<size_t>(spec.width / 2);
-    angles.cosine.reserve(values);
-    angles.sine.reserve(values);
-    RotaryFrequencies f;
-    for (size_t i = 0; i < sequences_.size(); ++i) {
-      if (i == 0 || goes_by_length(spec)) f = rotary_frequencies(spec, rows_.longest(rows, i));
-      add_angles(angles, f, i);
-    }
-    angles_.push_back(std::move(angles));
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    for (RotaryAngles& angles : angles_) {
-      angles.table = {.cosine = angles.cosine.data(),
-                      .sine = angles.sine.data(),
-                      .width = angles.spec.width,
-                      .interleaved = angles.spec.pairing == RotaryPairing::kInterleaved};
-    }
-  }
-}
-
-/// Of the rows of sequence i.
-template <typename T>
-void Executor<T>::Pass::add_angles(RotaryAngles& angles, const RotaryFrequencies& f,
-                                   size_t i) const {
-  const Rows rows = angles.rows;
-  const auto positions = rows_.positions(rows).subspan(static_cast<size_t>(rows_.begin(rows, i)),
-                                                       static_cast<size_t>(rows_.count(rows, i)));
-  if (const reference::ArithmeticRules* rules = executor_.options_.rules) {
-    return round_angles(*rules, f, positions, angles);
-  }
-  for (const int64_t position : positions) {
-    for (const double frequency : f.frequency) {
-      const double angle = static_cast<double>(position) * frequency;
-      angles.cosine.push_back(static_cast<T>(std::cos(angle) * f.attention_factor));
-      angles.sine.push_back(static_cast<T>(std::sin(angle) * f.attention_factor));
-    }
-  }
-}
-
-/// Angles as an implementation in float32 finds them: the error of a frequency grows with the
-/// position.
-template <typename T>
-void Executor<T>::Pass::round_angles(const reference::ArithmeticRules& rules,
-                                     const RotaryFrequencies& exact,
-                                     std::span<const int64_t> positions,
-                                     RotaryAngles& angles) const {
-  const RotarySpec& spec = angles.spec;
-  const size_t half = exact.frequency.size();
-  const auto store = [&](float x) {
-    return static_cast<T>(rules.store_angles ? round_to(rules.storage, x) : x);
-  };
-  std::vector<float> frequency(exact.frequency.begin(), exact.frequency.end());
-  if (rules.angles == reference::AngleForm::kIterated) {
-    const double exponent = -2.0 / static_cast<double>(spec.width);
-    const auto step = static_cast<float>(std::pow(spec.base, exponent));
-    float iterated = 1;
-    for (size_t j = 0; j < half; ++j, iterated *= step) {
-      // What scaling makes of the frequency.
-      const double scaling =
-          exact.frequency[j] / std::pow(spec.base, exponent * static_cast<double>(j));
-      frequency[j] = iterated * static_cast<float>(scaling);
-    }
-  }
-  if (rules.angles == reference::AngleForm::kStored) {
-    for (float& f : frequency) f = round_to(rules.storage, f);
-  }
-  const auto factor = static_cast<float>(exact.attention_factor);
-  for (const int64_t position : positions) {
-    for (const float each : frequency) {
-      const float angle = static_cast<float>(position) * each;
-      angles.cosine.push_back(store(curve_value(rules, angle, std::cos(angle)) * factor));
-      angles.sine.push_back(store(curve_value(rules, angle, std::sin(angle)) * factor));
-    }
-  }
-}
-
-template <typename T>
-auto Executor<T>::Pass::angles(const RotarySpec& spec, Rows rows) const -> const RotaryAngles& {
-  for (const RotaryAngles& angles : angles_) {
-    if (angles.rows == rows && angles.spec == spec) return angles;
-  }
-  throw internal_error("rotary angles were not prepared");
 }
 
 template <typename T>
