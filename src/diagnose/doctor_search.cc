@@ -37,6 +37,8 @@ std::string key_of(const Form& form, const std::vector<double>& numbers) {
   return key;
 }
 
+std::string known_key(const Form& form) { return form.cause + "|" + form.yours; }
+
 class Doctor {
  public:
   Doctor(JudgedDump& judged, const DiffOptions& options)
@@ -156,7 +158,7 @@ class Doctor {
           return values.contains(value_of(s));
         });
         if (!shows) continue;
-        (known_.contains(form.cause + "|" + form.yours) ? result : others).push_back(&form);
+        (known_.contains(known_key(form)) ? result : others).push_back(&form);
       }
     }
     result.insert(result.end(), others.begin(), others.end());
@@ -166,6 +168,13 @@ class Doctor {
   Trial attempt(const Form& form, const AlignedValue& value, double before, bool search) {
     Trial trial{.form = &form};
     const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
+    const auto before_this = known_.find(known_key(form));
+    if (before_this != known_.end() && !form.numbers.empty()) {
+      // The same mistake again has the same numbers.
+      trial.numbers = before_this->second;
+      trial.fit = judge_.fit(value, form.make(trial.numbers), before);
+      if (trial.fit.holds()) return trial;
+    }
     if (!form.numbers.empty()) {
       const auto error = [&](std::span<const double> numbers) {
         return judge_.local_of_some(value, form.make(numbers));
@@ -210,7 +219,7 @@ class Doctor {
         Trial trial = attempt_safely(*form, value, before.local, search);
         trial.order = trials.size();
         if (trial.fit.holds() && trial.form != nullptr) {
-          const bool known = known_.contains(form->cause + "|" + form->yours);
+          const bool known = known_.contains(known_key(*form));
           holding.push_back(trial);
           if (known && !search) break;  // the same mistake again
         }
@@ -253,7 +262,7 @@ class Doctor {
     FoundCause& each = found(key_of(form, best.numbers));
     fill(each.cause, form, best.numbers);
     each.cause.status = CauseStatus::kProved;
-    known_.insert(form.cause + "|" + form.yours);
+    known_.try_emplace(known_key(form), best.numbers);
     each.made.push_back({form.cause, form.yours, form.layer,
                          judged_.value(i).site.stack == Stack::kEncoder, best.numbers});
     note_step(each, i, judged_.fit(i), best.fit.local, best.fit.envelope);
@@ -373,7 +382,7 @@ class Doctor {
   Judge& judge_;
   const DiffOptions& options_;
   std::map<std::pair<int, bool>, std::vector<Form>> forms_;
-  std::set<std::string> known_;
+  std::map<std::string, std::vector<double>> known_;  ///< mistakes found, with their numbers
   std::vector<bool> explained_;
   std::vector<FoundCause> found_;
 };

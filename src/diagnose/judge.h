@@ -63,7 +63,7 @@ class Judge {
   Fit fit(const AlignedValue& value, const Replay& replay, double give_up);
   Fit fit_whole(const AlignedValue& value, const Replay& replay);
   const WholePass& whole(const Arithmetic& arithmetic);
-  void set_ratio(Fit& fit, const std::vector<Difference>& variants) const;
+  void set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const;
   std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;
 
   const Program& right_;

@@ -44,8 +44,7 @@ class Cutter {
     for (auto step = program_.steps.rbegin(); step != program_.steps.rend(); ++step) {
       if (!makes_needed(*step)) continue;
       // Of an attention whose scores or pattern are wanted nothing but the whole step will do.
-      const bool inside =
-          target_ != kNoId && (step->scores == target_ || step->pattern == target_);
+      const bool inside = target_ != kNoId && (step->scores == target_ || step->pattern == target_);
       if (!inside && is_given(step->output)) {
         kept.push_back(look_up(*step, given(step->output)));
       } else if (zeros_.contains(step->output) && !computed_.contains(step->output)) {
@@ -81,9 +80,11 @@ class Cutter {
   }
 
  private:
+  /// Where the dump has several of a value's names, what comes later reads the last.
   const AlignedValue* given(ValueId value) const {
-    for (const SiteId& site : names_[index(value)]) {
-      if (const AlignedValue* found = ground_.given(site)) return found;
+    const std::vector<SiteId>& names = names_[index(value)];
+    for (auto site = names.rbegin(); site != names.rend(); ++site) {
+      if (const AlignedValue* found = ground_.given(*site)) return found;
     }
     return nullptr;
   }
@@ -291,15 +292,22 @@ class Cutter {
 // --------------------------------------------------------------------------------- the ground
 
 DumpGround::DumpGround(const Program& right, const Aligned& aligned) : aligned_(aligned) {
-  std::map<ValueId, const AlignedValue*> by_value;
   for (const AlignedValue& value : aligned.values) {
-    if (!value.complete()) continue;
-    if (const auto id = right.find_value(value.site)) by_value.emplace(*id, &value);
+    if (value.complete()) values_.emplace(to_string(value.site), &value);
   }
-  for (const NamedValue& named : right.sites) {
-    const auto found = by_value.find(named.value);
-    if (found != by_value.end()) values_.emplace(to_string(named.site), found->second);
-  }
+  // Any other name of a value means the nearest one before it that the dump has, or else after it.
+  std::map<ValueId, const AlignedValue*> nearest;
+  const auto spread = [&](const NamedValue& named) {
+    const auto found = values_.find(to_string(named.site));
+    if (found != values_.end()) {
+      nearest[named.value] = found->second;
+    } else if (const auto other = nearest.find(named.value); other != nearest.end()) {
+      values_.emplace(to_string(named.site), other->second);
+    }
+  };
+  std::for_each(right.sites.begin(), right.sites.end(), spread);
+  nearest.clear();
+  std::for_each(right.sites.rbegin(), right.sites.rend(), spread);
 }
 
 const AlignedValue* DumpGround::given(const SiteId& site) const {
