@@ -181,7 +181,7 @@ double AlignPass::distance(const Place& place, const Numbers& numbers,
   return size > 0 ? std::sqrt(off / size) : (off > 0 ? INFINITY : 0);
 }
 
-Chosen AlignPass::read(const Place& place, const Candidate& candidate, bool constants_count) const {
+Chosen AlignPass::read(const Place& place, const Candidate& candidate) const {
   const Source& source = sources_[candidate.source];
   Numbers theirs = read_numbers(dump_, *source.tensor);
   const RunSizes sizes = inputs_.sizes(program_, place.value);
@@ -206,7 +206,7 @@ Chosen AlignPass::read(const Place& place, const Candidate& candidate, bool cons
     }
     ours = undo(best.convention, std::move(ours), program_, model_.weights(), place.value,
                 place.shape, place.reference);
-    const double off = distance(place, ours, !constants_count);
+    const double off = distance(place, ours, place.per_row_constant);
     if (!first && !(off * kMuchBetter < best.distance)) return;
     first = false;
     best.distance = off;
@@ -228,9 +228,9 @@ Chosen AlignPass::read(const Place& place, const Candidate& candidate, bool cons
   return best;
 }
 
-std::optional<Chosen> AlignPass::convention_of(const Place& place, const Candidate& candidate,
-                                               const Chosen& plain) const {
+std::optional<Chosen> AlignPass::convention_of(const Place& place, const Chosen& plain) const {
   std::optional<Chosen> best;
+  if (plain.convention != Convention::kNone) return best;
   for (const Convention convention : conventions_of(program_, place.value)) {
     const ConventionGroup group = group_of(convention, place.site, place.value);
     if (freedom_->conventions && !freedom_->conventions->contains(group)) continue;
@@ -239,62 +239,65 @@ std::optional<Chosen> AlignPass::convention_of(const Place& place, const Candida
     other.tried = true;
     other.numbers = undo(convention, std::move(other.numbers), program_, model_.weights(),
                          place.value, place.shape, place.reference);
-    other.distance = distance(place, other.numbers, convention == Convention::kRowConstant);
+    other.distance = distance(place, other.numbers,
+                              convention == Convention::kRowConstant || place.per_row_constant);
     other.close = other.distance <= tolerance_;
     const double bar = best ? best->distance : plain.distance / kMuchBetter;
     if (other.close && other.distance < bar) best = std::move(other);
   }
-  (void)candidate;
   return best;
+}
+
+/// The reading of one tensor as this value: the first that its name allows, or another that fits
+/// where the first does not.
+Chosen AlignPass::read_source(const Place& place, size_t source) const {
+  std::optional<Chosen> best;
+  for (const Candidate& candidate : candidates_.at(place.value)) {
+    if (candidate.source != source) continue;
+    Chosen found = read(place, candidate);
+    if (best && (best->close || !found.close || found.distance * kMuchBetter >= best->distance)) {
+      continue;
+    }
+    best = std::move(found);
+  }
+  return std::move(*best);
 }
 
 std::optional<Chosen> AlignPass::choose(const Place& place) {
   std::optional<Chosen> best;
-  bool claimed = false;  // some tensor's first meaning is this value
+  size_t before = sources_.size();
   for (const Candidate& candidate : candidates_.at(place.value)) {
-    if (taken_.contains(candidate.source)) continue;
-    const auto& targets = sources_[candidate.source].part.targets;
-    const bool primary = targets[0].value == place.value;
-    const bool fixed = freedom_->targets[candidate.source].has_value();
-    if (best && best->source != candidate.source) {
-      // A second tensor for the value: only said where the two are not the same.
-      Chosen again = read(place, candidate, !place.per_row_constant);
-      if (primary || again.close) {
-        if (again.close != best->close && targets.size() == 1) {
-          notes_.push_back("'" + sources_[candidate.source].tensor->name + "' and '" +
-                           sources_[best->source].tensor->name +
-                           "' should hold the same value and do not; the latter was taken");
-        }
-        taken_.insert(candidate.source);
+    const size_t source = candidate.source;
+    if (source == before || taken_.contains(source)) continue;
+    before = source;
+    const auto& targets = sources_[source].part.targets;
+    const bool fixed = freedom_->targets[source].has_value();
+    const bool first = fixed || targets[0].value == place.value;
+    const bool only = fixed || std::all_of(targets.begin(), targets.end(), [&](const Target& each) {
+                        return each.value == place.value;
+                      });
+    Chosen found = read_source(place, source);
+    if (!best) {
+      // What may stand for something else is left open until it fits somewhere.
+      if (!found.close && first && !only) {
+        if (auto other = convention_of(place, found)) found = std::move(*other);
       }
+      if (!found.close && !only) continue;
+      best = std::move(found);
+      taken_.insert(source);
       continue;
     }
-    Chosen found = read(place, candidate, !place.per_row_constant);
-    if (primary) claimed = true;
-    if (best) {  // another reading of the same tensor
-      if (found.close && !best->close && found.distance * kMuchBetter < best->distance) {
-        best = std::move(found);
-      }
-      continue;
+    // A further tensor for the value is not needed, and only said where it differs.
+    if (!only && !(found.close && best->close)) continue;
+    taken_.insert(source);
+    if (found.close != best->close) {
+      notes_.push_back("'" + sources_[source].tensor->name + "' and '" +
+                       sources_[best->source].tensor->name +
+                       "' should hold one value and differ; the latter was taken");
     }
-    const bool elsewhere = std::any_of(targets.begin(), targets.end(), [&](const Target& each) {
-      return each.value != place.value;
-    });
-    // What may stand for something else is left open until it fits somewhere.
-    if (!found.close && !fixed && (elsewhere || !primary)) {
-      const bool another_reading = candidate.target + 1 < targets.size() &&
-                                   targets[candidate.target + 1].value == place.value;
-      if (!another_reading) {
-        if (auto other = convention_of(place, candidate, found)) best = std::move(other);
-        continue;
-      }
-    }
-    if (!primary && claimed && !found.close) continue;
-    best = std::move(found);
   }
   if (best && !best->close) {
-    const Candidate candidate{best->source, best->target};
-    if (auto other = convention_of(place, candidate, *best)) best = std::move(other);
+    if (auto other = convention_of(place, *best)) best = std::move(other);
   }
   return best;
 }

@@ -66,9 +66,9 @@ class AlignPass {
   void visit(const TraceEvent& event, double* data);
   std::vector<uint8_t> hidden_of(const Place& place) const;
   std::optional<Chosen> choose(const Place& place);
-  Chosen read(const Place& place, const Candidate& candidate, bool constants_count) const;
-  std::optional<Chosen> convention_of(const Place& place, const Candidate& candidate,
-                                      const Chosen& plain) const;
+  Chosen read(const Place& place, const Candidate& candidate) const;
+  Chosen read_source(const Place& place, size_t source) const;
+  std::optional<Chosen> convention_of(const Place& place, const Chosen& plain) const;
   void finish(const Place& place, Chosen& chosen, double* data) const;
   double distance(const Place& place, const Numbers& numbers, bool but_row_constant) const;
   std::set<ValueId> grounds_of(ValueId value) const;

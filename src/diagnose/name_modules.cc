@@ -200,6 +200,10 @@ void NameTable::add_sub_layer(const std::string& module, const SiteId& projectio
 /// BERT's sub-layers are cut otherwise: the norm of the sum belongs to the module of the
 /// projection.
 void NameTable::add_bert_modules() {
+  const std::string first = foreign_block(Naming::kHuggingFace, program_, model_.family(),
+                                          {Site::kResidPre, 0, Stack::kOnly});
+  const std::string base = first.substr(0, first.find("encoder."));
+  add_target(modules_[base + "embeddings"].out, {.value = *value(Site::kEmbed, -1, Stack::kOnly)});
   for (const NamedValue& named : program_.sites) {
     if (named.site.site != Site::kResidPost) continue;
     const std::string block =
