@@ -69,7 +69,7 @@ std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& 
     LocalError error{event.site};
     if (!judged.insert(value).second) {
       // A later name of a value means what the earlier one was given.
-      if (found == other.end()) return;
+      if (found == other.end() || !all_finite(found->second)) return;
       error.relative = distance(found->second, event.value.as<double>());
       if (error.relative != 0) errors.push_back(error);
       return;

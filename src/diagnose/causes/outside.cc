@@ -302,6 +302,12 @@ void head_tied(const Place& place, Forms& forms) {
     const WeightInfo& other = program.weights[i];
     if (static_cast<WeightId>(i) == own || other.shape != shape) continue;
     if (other.kind != WeightKind::kTable && !other.name.ends_with("head.weight")) continue;
+    const auto mine = place.weights().find(program.weight(own).name);
+    const auto theirs = place.weights().find(other.name);
+    if (mine != place.weights().end() && theirs != place.weights().end() &&
+        mine->second.tensor.data() == theirs->second.tensor.data()) {
+      continue;  // one table under two names
+    }
     const bool tied = program.spec.head.tied;
     forms.add({.yours = "the head's matrix is " + other.name,
                .reference = program.weight(own).name,

@@ -62,7 +62,7 @@ void turn(Program& program, ValueId value, const RotarySpec& spec, int64_t heads
 
 void rope_pairing(const Place& place, Forms& forms) {
   const auto values = turned(place);
-  if (values.empty()) return;
+  if (values.empty() || spec_of(place).width == 2) return;  // one pair is the same pair
   const bool halves = spec_of(place).pairing == RotaryPairing::kHalfSplit;
   const RotaryPairing wrong = halves ? RotaryPairing::kInterleaved : RotaryPairing::kHalfSplit;
   forms.add({.yours = std::string(text(wrong)),
@@ -77,7 +77,7 @@ void rope_pairing(const Place& place, Forms& forms) {
 
 void rope_base(const Place& place, Forms& forms) {
   const auto values = turned(place);
-  if (values.empty()) return;
+  if (values.empty() || spec_of(place).width == 2) return;  // base^0
   const double right = spec_of(place).base;
   std::vector<double> usual{1e4, 5e5, 1e6, 1e5, 1e7, 2e5};
   for (const RotarySpec& other : others(place)) {
@@ -217,16 +217,18 @@ void rope_partial(const Place& place, Forms& forms) {
                   set_width(params.rotary, width);
                 }));
     }
-    // base^(-2j/E) is (base^(r/E))^(-2j/r).
-    const double base =
-        std::pow(spec.base, static_cast<double>(spec.width) / static_cast<double>(width));
-    forms.add({.yours = fmt::format("exponents −2j/{}, over the whole head", width),
-               .reference = fmt::format("exponents −2j/{}", spec.width),
-               .usual_place = "the code that makes the frequencies",
-               .fix = fix},
-              place.shown(values), change_params(values, [base](RotaryParams& params, Numbers) {
-                params.rotary.base = base;
-              }));
+    if (spec.width > 2) {
+      // base^(-2j/E) is (base^(r/E))^(-2j/r).
+      const double base =
+          std::pow(spec.base, static_cast<double>(spec.width) / static_cast<double>(width));
+      forms.add({.yours = fmt::format("exponents −2j/{}, over the whole head", width),
+                 .reference = fmt::format("exponents −2j/{}", spec.width),
+                 .usual_place = "the code that makes the frequencies",
+                 .fix = fix},
+                place.shown(values), change_params(values, [base](RotaryParams& params, Numbers) {
+                  params.rotary.base = base;
+                }));
+    }
   }
   std::vector<double> usual;
   for (double part : {0.5, 0.25, 0.4, 1.0}) {

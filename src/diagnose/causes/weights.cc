@@ -83,7 +83,9 @@ void weight_rows_permuted(const Place& place, Forms& forms) {
   };
   const auto add = [&](Words words, const std::vector<Permuted>& permuted) {
     std::vector<ValueId> values;
-    for (const Permuted& each : permuted) values.push_back(each.value);
+    for (const Permuted& each : permuted) {
+      if (!is_identity(each.from)) values.push_back(each.value);
+    }
     words.usual_place = "the converter's permute() or the loader's inverse of it";
     forms.add(std::move(words), place.shown(values), [permuted](Edited& edited, Numbers) {
       for (const Permuted& each : permuted) {
