@@ -104,7 +104,21 @@ class Doctor {
     found.cause.layers.assign(layers.begin(), layers.end());
   }
 
+  /// A known rounding of one implementation says more than its type.
+  bool explain_rounding(size_t i) {
+    std::vector<Trial> holding;
+    for (const Form* form : candidates(i)) {
+      if (form->known_fault.empty() || !form->numbers.empty()) continue;
+      Trial trial = attempt_safely(*form, judged_.value(i), judged_.fit(i), false);
+      if (trial.fit.holds()) holding.push_back(std::move(trial));
+    }
+    if (holding.empty()) return false;
+    accept(i, holding);
+    return true;
+  }
+
   void explain_precision(size_t i) {
+    if (explain_rounding(i)) return;
     const auto type = judge_.lower_precision(judged_.value(i), judged_.fit(i));
     const char* word = type == ArithmeticType::kBF16  ? "bf16"
                        : type == ArithmeticType::kF16 ? "f16"
@@ -142,13 +156,12 @@ class Doctor {
     sites.push_back(value.site);
     std::set<ValueId> values;
     std::set<std::pair<int, bool>> places;
-    for (const SiteId& site : sites) {
-      values.insert(value_of(site));
-      places.insert({site.layer, site.stack == Stack::kEncoder});
+    for (const SiteId& site : sites) values.insert(value_of(site));
+    // Every name counts: the stream that enters a block is what the one before it leaves.
+    for (const NamedValue& named : judge_.right().sites) {
+      if (!values.contains(named.value)) continue;
+      places.insert({named.site.layer, named.site.stack == Stack::kEncoder});
     }
-    // The stream that enters a block is the one before leaves it, and no block's own.
-    if (value.site.layer >= 0)
-      places.insert({value.site.layer, value.site.stack == Stack::kEncoder});
     // What was found before comes first.
     std::vector<const Form*> result;
     std::vector<const Form*> others;
@@ -165,7 +178,7 @@ class Doctor {
     return result;
   }
 
-  Trial attempt(const Form& form, const AlignedValue& value, double before, bool search) {
+  Trial attempt(const Form& form, const AlignedValue& value, const Fit& before, bool search) {
     Trial trial{.form = &form};
     const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
     const auto before_this = known_.find(known_key(form));
@@ -198,7 +211,7 @@ class Doctor {
     for (size_t j = 0; j < steps.size(); ++j) {
       if (!shows.contains(value_of(steps[j].site))) continue;
       if (steps[j].verdict == StepVerdict::kInherited && !judged_.fit(j).holds()) continue;
-      const bool fits = judge_.fit(judged_.value(j), edited, judged_.fit(j).local + 1).holds();
+      const bool fits = judge_.fit(judged_.value(j), edited, judged_.fit(j)).holds();
       const bool was_wrong = !judged_.fit(j).holds();
       if (was_wrong && fits) result += 2;
       if (!was_wrong && !fits) result -= 1;
@@ -216,7 +229,7 @@ class Doctor {
       for (const Form* form : candidates(i)) {
         if (search && form->numbers.empty()) continue;
         check_cancel();
-        Trial trial = attempt_safely(*form, value, before.local, search);
+        Trial trial = attempt_safely(*form, value, before, search);
         trial.order = trials.size();
         if (trial.fit.holds() && trial.form != nullptr) {
           const bool known = known_.contains(known_key(*form));
@@ -235,7 +248,8 @@ class Doctor {
   }
 
   /// An edit that cannot be made on this program is no candidate.
-  Trial attempt_safely(const Form& form, const AlignedValue& value, double before, bool search) {
+  Trial attempt_safely(const Form& form, const AlignedValue& value, const Fit& before,
+                       bool search) {
     try {
       Trial trial = attempt(form, value, before, search);
       if (trial.fit.exact.error.empty()) {
@@ -274,7 +288,7 @@ class Doctor {
     for (size_t j = i + 1; j < steps.size(); ++j) {
       if (steps[j].verdict != StepVerdict::kWrong || explained_[j]) continue;
       if (!shows.contains(value_of(steps[j].site))) continue;
-      const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j).local);
+      const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
       if (fit.holds()) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
     }
   }

@@ -23,6 +23,8 @@ double row_roundings(Site site, ArithmeticType type) {
   const bool pattern = site == Site::kPattern || site == Site::kCrossPattern;
   return pattern && !narrow ? kPatternRoundings : kRowRoundings;
 }
+/// The envelope of a step with a mistake in it is at most this many times that of the right one.
+constexpr double kMistakesEnvelope = 16;
 /// A lower precision must account for this share of the squared error.
 constexpr double kExplained = 0.5;
 
@@ -66,7 +68,7 @@ Judge::Judge(const Model& model, const Aligned& aligned, ArithmeticType arithmet
       aligned_(aligned),
       arithmetic_(arithmetic),
       options_(options),
-      ground_(right_, aligned) {}
+      ground_(aligned) {}
 
 const Compared& Judge::compared(const AlignedValue& value) {
   const std::string site = to_string(value.site);
@@ -84,10 +86,18 @@ Fit Judge::fit(const AlignedValue& value) {
   return fit(value, replay, std::numeric_limits<double>::infinity());
 }
 
-Fit Judge::fit(const AlignedValue& value, const Edited& edited, double give_up) {
+Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {
   WeightSources sources = edited.weights;
   for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
-  return fit(value, Replay(edited.program, sources, ground_, value.site), give_up);
+  Fit result = fit(value, Replay(edited.program, sources, ground_, value.site),
+                   std::max(right.local, kRatioBand * right.envelope));
+  // A mistake may make a step less exact, but not by so much that everything fits.
+  const double widest = kMistakesEnvelope * right.envelope;
+  if (result.envelope > widest) {
+    result.envelope = widest;
+    result.ratio = std::max(result.ratio, result.local / widest);
+  }
+  return result;
 }
 
 double Judge::local_of_some(const AlignedValue& value, const Edited& edited) {

@@ -291,23 +291,10 @@ class Cutter {
 
 // --------------------------------------------------------------------------------- the ground
 
-DumpGround::DumpGround(const Program& right, const Aligned& aligned) : aligned_(aligned) {
+DumpGround::DumpGround(const Aligned& aligned) : aligned_(aligned) {
   for (const AlignedValue& value : aligned.values) {
     if (value.complete()) values_.emplace(to_string(value.site), &value);
   }
-  // Any other name of a value means the nearest one before it that the dump has, or else after it.
-  std::map<ValueId, const AlignedValue*> nearest;
-  const auto spread = [&](const NamedValue& named) {
-    const auto found = values_.find(to_string(named.site));
-    if (found != values_.end()) {
-      nearest[named.value] = found->second;
-    } else if (const auto other = nearest.find(named.value); other != nearest.end()) {
-      values_.emplace(to_string(named.site), other->second);
-    }
-  };
-  std::for_each(right.sites.begin(), right.sites.end(), spread);
-  nearest.clear();
-  std::for_each(right.sites.rbegin(), right.sites.rend(), spread);
 }
 
 const AlignedValue* DumpGround::given(const SiteId& site) const {
