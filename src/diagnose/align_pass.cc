@@ -67,12 +67,14 @@ void AlignPass::run(const Freedom& freedom) {
     wanted.push_back(named.value);
     sites.push_back(named.site);
   }
-  auto bound = std::make_shared<BoundProgram>(cut_behind(program_, wanted), model_.weights());
+  std::vector<SequenceInput> own = inputs_.sequences;
+  Program cut = cut_behind(program_, wanted);
+  if (const auto stream = stream_before_layers(own)) cut = cut_before(cut, *stream);
+  auto bound = std::make_shared<BoundProgram>(std::move(cut), model_.weights());
   Session session(std::move(bound), {.compute = Compute::kF64,
                                      .threads = options_.threads,
                                      .sites = std::move(sites),
                                      .cancel = options_.cancel});
-  std::vector<SequenceInput> own = inputs_.sequences;
   for (SequenceInput& input : own) input.sequence = session.add_sequence();
   session.forward_all(own, {}, [&](const TraceEvent& event, void* data) {
     visit(event, static_cast<double*>(data));
@@ -80,6 +82,30 @@ void AlignPass::run(const Freedom& freedom) {
   for (size_t s = 0; s < sources_.size(); ++s) {
     if (!taken_.contains(s)) open_.insert(s);
   }
+}
+
+/// Where only some blocks are asked for and the dump has what they read, nothing before them is
+/// computed: the stream becomes the input of the pass.
+std::optional<ValueId> AlignPass::stream_before_layers(std::vector<SequenceInput>& inputs) const {
+  if (!options_.layers || options_.layers->first == 0 || program_.spec.encoder) return {};
+  const auto stream = program_.find_value({Site::kResidPre, options_.layers->first, Stack::kOnly});
+  const auto found = stream ? candidates_.find(*stream) : candidates_.end();
+  if (found == candidates_.end()) return {};
+  const Source& source = sources_[found->second.front().source];
+  const bool plain = source.part.targets.size() == 1 && source.part.columns.empty();
+  const RunSizes sizes = inputs_.sizes(program_, *stream);
+  const Shape shape = shape_of(program_.value(*stream), sizes);
+  const std::vector<Layout> ways = layouts(program_.value(*stream), sizes, source.tensor->shape, 0);
+  if (!plain || source.tensor->printed || ways.size() != 1) return {};
+  const Numbers numbers = in_value_order(read_numbers(dump_, *source.tensor), ways[0], shape, 1);
+  if (!numbers.known.empty()) return {};
+  const auto each = static_cast<std::ptrdiff_t>(numbers.data.size() / inputs.size());
+  for (size_t b = 0; b < inputs.size(); ++b) {
+    const auto begin = numbers.data.begin() + static_cast<std::ptrdiff_t>(b) * each;
+    inputs[b].input.assign(begin, begin + each);
+    inputs[b].tokens.clear();
+  }
+  return stream;
 }
 
 std::vector<uint8_t> AlignPass::hidden_of(const Place& place) const {

@@ -66,6 +66,7 @@ class AlignPass {
     bool per_row_constant;
   };
 
+  std::optional<ValueId> stream_before_layers(std::vector<SequenceInput>& inputs) const;
   void visit(const TraceEvent& event, double* data);
   std::vector<uint8_t> hidden_of(const Place& place) const;
   std::optional<Chosen> choose(const Place& place);

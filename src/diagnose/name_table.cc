@@ -170,10 +170,15 @@ void NameTable::add_nodes() {
     if (named.site.stack == Stack::kEncoder) continue;
     const std::string layer = std::to_string(named.site.layer);
     if (named.site.site == Site::kScores) {
-      // What SOFT_MAX reads: it scales, and masks, by itself.
-      add_node("kq-" + layer, {.value = named.value, .convention = Convention::kRawScores});
-      add_node("kq-" + layer, {.value = named.value});
-      add_node("kq-" + layer, {.value = named.value, .convention = Convention::kUncappedScores});
+      // Where the architecture has no such node for the scores themselves, it is what SOFT_MAX
+      // reads, which scales and masks by itself. Under a soft cap the queries are scaled before.
+      if (nodes_.contains("kq-" + layer)) continue;
+      const Step& step = program_.step(program_.value(named.value).producer);
+      const bool capped = std::get<AttentionParams>(step.params).soft_cap != 0;
+      add_node("kq-" + layer,
+               {.value = named.value,
+                .convention = capped ? Convention::kUncappedScores : Convention::kRawScores});
+      if (!capped) add_node("kq-" + layer, {.value = named.value});
     } else if (named.site.site == Site::kQRot) {
       add_node("Qcur_scaled-" + layer,
                {.value = named.value, .convention = Convention::kScaledQuery});

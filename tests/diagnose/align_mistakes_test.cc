@@ -1,0 +1,93 @@
+// Dumps of programs with a known mistake in them: nothing of it is taken for a convention.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "diagnose/align.h"
+#include "diagnose/align_conventions.h"
+#include "diagnose/dump_builder.h"
+#include "diagnose/foreign_names.h"
+#include "mainstem/check.h"
+#include "mainstem/error.h"
+
+namespace mainstem::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(MAINSTEM_TEST_DATA) / "golden" / "families")) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class AlignMistakes : public ::testing::TestWithParam<std::string> {};
+
+/// As float32 holds it.
+std::vector<double> stored(const TracedValue& traced) {
+  std::vector<double> numbers = to_f64(traced.value.view());
+  for (double& x : numbers) x = static_cast<double>(static_cast<float>(x));
+  return numbers;
+}
+
+TEST_P(AlignMistakes, StayAsTheyAre) {
+  const GoldenModel golden = golden_family(GetParam());
+  const Model& model = golden.model;
+  int made = 0;
+  for (const MistakeInfo& info : known_mistakes()) {
+    Program edited;
+    try {
+      edited = make_mistake(model.program(), {.id = info.id});
+    } catch (const Error&) {
+      continue;  // nothing here to break that way
+    }
+    ++made;
+    const auto bound = std::make_shared<BoundProgram>(edited, model.weights());
+    const std::vector<TracedValue> values =
+        trace(bound, {&golden.input, 1}, all_sites(edited), Compute::kF64, 1);
+    for (const Naming naming :
+         {Naming::kMainstem, Naming::kHuggingFace, Naming::kTransformerLens, Naming::kGgml}) {
+      SCOPED_TRACE(info.id + " " + std::to_string(static_cast<int>(naming)));
+      DumpBuilder dump;
+      std::map<std::string, std::vector<double>> written;
+      for (const TracedValue& traced : values) {
+        if (traced.site.site == Site::kTokens) {
+          const auto ids = traced.value.as<int64_t>();
+          dump.add_ids(to_string(traced.site), traced.value.shape(), {ids.begin(), ids.end()});
+          continue;
+        }
+        const auto value = model.program().find_value(traced.site);
+        if (!value || first_site(model.program(), *value) != traced.site) continue;
+        written[to_string(traced.site)] = stored(traced);
+        dump.add(foreign_name(naming, model.program(), model.family(), *value, traced.site),
+                 traced.value.shape(), to_f64(traced.value.view()), DType::kF32);
+      }
+      if (!golden.input.token_types.empty()) {
+        dump.add_ids("token_types", {std::ssize(golden.input.token_types)},
+                     golden.input.token_types);
+      }
+      const Aligned aligned = align(model, dump.build(), {.threads = 1});
+      EXPECT_EQ(aligned.notes, std::vector<std::string>());
+      EXPECT_EQ(aligned.values.size(), written.size());
+      for (const AlignedValue& value : aligned.values) {
+        // What a mask hides is the reference's own.
+        if (value.site.site == Site::kScores || value.site.site == Site::kCrossScores) continue;
+        EXPECT_TRUE(value.data == written.at(to_string(value.site))) << to_string(value.site);
+      }
+    }
+  }
+  EXPECT_GE(made, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, AlignMistakes, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace mainstem::testing
