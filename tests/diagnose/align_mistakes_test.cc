@@ -42,18 +42,23 @@ TEST_P(AlignMistakes, StayAsTheyAre) {
   const Model& model = golden.model;
   int made = 0;
   for (const MistakeInfo& info : known_mistakes()) {
-    Program edited;
+    BrokenModel edited;
     try {
-      edited = make_mistake(model.program(), {.id = info.id});
+      edited = make_mistake(model.program(), model.weights(), {.id = info.id});
     } catch (const Error&) {
       continue;  // nothing here to break that way
     }
     ++made;
-    const auto bound = std::make_shared<BoundProgram>(edited, model.weights());
+    const auto bound = std::make_shared<BoundProgram>(edited.program, edited.weights);
     const std::vector<TracedValue> values =
-        trace(bound, {&golden.input, 1}, all_sites(edited), Compute::kF64, 1);
+        trace(bound, {&golden.input, 1}, all_sites(edited.program), Compute::kF64, 1);
     for (const Naming naming :
          {Naming::kMainstem, Naming::kHuggingFace, Naming::kTransformerLens, Naming::kGgml}) {
+      // These are what such a name means there: llama.cpp's q and k are permuted, and an embedding
+      // may or may not have its scale.
+      const bool usual = (info.id == "weight.rows_permuted" && naming == Naming::kGgml) ||
+                         (info.id == "embed.scale" && naming != Naming::kMainstem);
+      if (usual) continue;
       SCOPED_TRACE(info.id + " " + std::to_string(static_cast<int>(naming)));
       DumpBuilder dump;
       std::map<std::string, std::vector<double>> written;

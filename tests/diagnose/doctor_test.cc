@@ -38,6 +38,15 @@ std::string text_of(const DoctorReport& report) {
   return text;
 }
 
+/// Mistakes that make the same values: no test on values tells them apart.
+bool same_values(const std::string& made, const std::string& found) {
+  static const std::set<std::pair<std::string, std::string>> same = {
+      // Both norms of a parallel block read one value, so one norm's weights are its output.
+      {"block.parallel", "norm.weight_swapped"},
+  };
+  return made == found || same.contains({made, found});
+}
+
 class Doctor : public ::testing::TestWithParam<std::string> {
  protected:
   Doctor() : model_(load_family(GetParam())), input_(some_input(model_, 11)) {}
@@ -70,13 +79,13 @@ TEST_P(Doctor, EveryMistakeIsFoundAndNothingElseIsProved) {
       ++shown;
       const bool right =
           std::any_of(report.causes.begin(), report.causes.end(), [&](const Cause& cause) {
-            return cause.id == form.cause && cause.status == CauseStatus::kProved;
+            return same_values(form.cause, cause.id) && cause.status == CauseStatus::kProved;
           });
       const bool others =
           std::any_of(report.causes.begin(), report.causes.end(), [&](const Cause& cause) {
-            return cause.id != form.cause && cause.status == CauseStatus::kProved;
+            return !same_values(form.cause, cause.id) && cause.status == CauseStatus::kProved;
           });
-      proved += right ? 1 : 0;
+      proved += right && !others ? 1 : 0;
       if (!right || others) {
         wrong += form.cause + " (" + form.yours + ") in block " + std::to_string(layer) + ":\n" +
                  text_of(report);
