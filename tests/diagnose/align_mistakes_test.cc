@@ -30,10 +30,13 @@ std::vector<std::string> cases() {
 
 class AlignMistakes : public ::testing::TestWithParam<std::string> {};
 
-/// As float32 holds it.
-std::vector<double> stored(const TracedValue& traced) {
+/// As the type holds it.
+std::vector<double> stored(const TracedValue& traced, DType dtype) {
   std::vector<double> numbers = to_f64(traced.value.view());
-  for (double& x : numbers) x = static_cast<double>(static_cast<float>(x));
+  for (double& x : numbers) {
+    const auto single = static_cast<float>(x);
+    x = static_cast<double>(dtype == DType::kBF16 ? bf16_to_f32(f32_to_bf16(single)) : single);
+  }
   return numbers;
 }
 
@@ -52,14 +55,18 @@ TEST_P(AlignMistakes, StayAsTheyAre) {
     const auto bound = std::make_shared<BoundProgram>(edited.program, edited.weights);
     const std::vector<TracedValue> values =
         trace(bound, {&golden.input, 1}, all_sites(edited.program), Compute::kF64, 1);
-    for (const Naming naming :
-         {Naming::kMainstem, Naming::kHuggingFace, Naming::kTransformerLens, Naming::kGgml}) {
+    using Way = std::pair<Naming, DType>;
+    for (const auto& [naming, dtype] :
+         {Way{Naming::kMainstem, DType::kF32}, Way{Naming::kMainstem, DType::kBF16},
+          Way{Naming::kHuggingFace, DType::kF32}, Way{Naming::kTransformerLens, DType::kBF16},
+          Way{Naming::kGgml, DType::kF32}}) {
       // These are what such a name means there: llama.cpp's q and k are permuted, and an embedding
       // may or may not have its scale.
       const bool usual = (info.id == "weight.rows_permuted" && naming == Naming::kGgml) ||
                          (info.id == "embed.scale" && naming != Naming::kMainstem);
       if (usual) continue;
-      SCOPED_TRACE(info.id + " " + std::to_string(static_cast<int>(naming)));
+      SCOPED_TRACE(info.id + " " + std::to_string(static_cast<int>(naming)) + " " +
+                   std::string(name(dtype)));
       DumpBuilder dump;
       std::map<std::string, std::vector<double>> written;
       for (const TracedValue& traced : values) {
@@ -70,9 +77,9 @@ TEST_P(AlignMistakes, StayAsTheyAre) {
         }
         const auto value = model.program().find_value(traced.site);
         if (!value || first_site(model.program(), *value) != traced.site) continue;
-        written[to_string(traced.site)] = stored(traced);
+        written[to_string(traced.site)] = stored(traced, dtype);
         dump.add(foreign_name(naming, model.program(), model.family(), *value, traced.site),
-                 traced.value.shape(), to_f64(traced.value.view()), DType::kF32);
+                 traced.value.shape(), to_f64(traced.value.view()), dtype);
       }
       if (!golden.input.token_types.empty()) {
         dump.add_ids("token_types", {std::ssize(golden.input.token_types)},
