@@ -71,7 +71,8 @@ class MisreadBlocks : public ::testing::TestWithParam<DType> {};
 TEST_P(MisreadBlocks, ShowAtTheProductsThatReadThem) {
   const Quantised model(GetParam());
   Dice dice(2);
-  const std::vector<SequenceInput> inputs{testing::random_input(model.model, dice, 5)};
+  std::vector<SequenceInput> inputs{testing::random_input(model.model, dice, 5)};
+  inputs[0].tokens[0] = 0;  // its row has the table's first block
   int tried = 0;
   for (int layer : {-1, 0}) {
     for (const Form& form : model.forms(layer)) {
