@@ -133,6 +133,10 @@ LogitReport compare_logits(const AlignedValue& value, std::span<const double> re
   return report;
 }
 
+bool all_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+}
+
 double cosine_of(std::span<const double> a, std::span<const double> b, const Difference& rows,
                  size_t width) {
   double ab = 0;
@@ -239,9 +243,15 @@ void JudgedDump::judge_step(const AlignedValue& value) {
         return before.verdict != StepVerdict::kOk &&
                std::find(fit.covers.begin(), fit.covers.end(), before.site) != fit.covers.end();
       });
+  // NaN spreads in more ways than one: a mask adds to it, or multiplies it by 0.
+  const bool spreads = fit.exact.not_finite &&
+                       std::any_of(fit.from.begin(), fit.from.end(), [&](const SiteId& site) {
+                         const AlignedValue* input = judge_->ground().given(site);
+                         return input != nullptr && !all_finite(input->data);
+                       });
   if (fit.holds()) {
     step.verdict = StepVerdict::kOk;
-  } else if (on_wrong_ground) {
+  } else if (on_wrong_ground || spreads) {
     step.verdict = StepVerdict::kInherited;
   } else if (judge_->lower_precision(value, fit)) {
     step.verdict = StepVerdict::kPrecision;

@@ -16,6 +16,8 @@
 namespace mainstem {
 namespace {
 
+/// With numbers that nobody publishes a mistake must fit better: there are many such numbers.
+constexpr double kSolvedBand = 2;
 /// A mistake is likely where it removes this much of the error.
 constexpr double kLikelyLeft = 0.01;
 constexpr size_t kTried = 3;
@@ -28,6 +30,8 @@ struct Trial {
   Fit fit = {};
   int score = 0;     ///< wrong steps explained, less those it would make wrong
   size_t order = 0;  ///< among those tried
+  bool holds() const { return fit.holds() && (usual || fit.ratio <= kSolvedBand); }
+  bool usual = true;  ///< the numbers are published ones, or there are none
 };
 
 /// What makes two findings one.
@@ -110,7 +114,7 @@ class Doctor {
     for (const Form* form : candidates(i)) {
       if (form->known_fault.empty() || !form->numbers.empty()) continue;
       Trial trial = attempt_safely(*form, judged_.value(i), judged_.fit(i), false);
-      if (trial.fit.holds()) holding.push_back(std::move(trial));
+      if (trial.holds()) holding.push_back(std::move(trial));
     }
     if (holding.empty()) return false;
     accept(i, holding);
@@ -186,7 +190,7 @@ class Doctor {
       // The same mistake again has the same numbers.
       trial.numbers = before_this->second;
       trial.fit = judge_.fit(value, form.make(trial.numbers), before);
-      if (trial.fit.holds()) return trial;
+      if (trial.holds()) return trial;
     }
     if (!form.numbers.empty()) {
       const auto error = [&](std::span<const double> numbers) {
@@ -195,6 +199,10 @@ class Doctor {
       const Solved solved =
           search ? solve(form.numbers, error, enough) : best_usual(form.numbers, error, enough);
       trial.numbers = solved.numbers;
+      for (size_t n = 0; n < solved.numbers.size(); ++n) {
+        const auto& usual = form.numbers[n].usual;
+        trial.usual &= std::find(usual.begin(), usual.end(), solved.numbers[n]) != usual.end();
+      }
       if (trial.numbers.empty()) return trial;
     }
     trial.fit = judge_.fit(value, form.make(trial.numbers), before);
@@ -231,7 +239,7 @@ class Doctor {
         check_cancel();
         Trial trial = attempt_safely(*form, value, before, search);
         trial.order = trials.size();
-        if (trial.fit.holds() && trial.form != nullptr) {
+        if (trial.holds()) {
           const bool known = known_.contains(known_key(*form));
           holding.push_back(trial);
           if (known && !search) break;  // the same mistake again

@@ -24,7 +24,9 @@ double row_roundings(Site site, ArithmeticType type) {
   return pattern && !narrow ? kPatternRoundings : kRowRoundings;
 }
 /// The envelope of a step with a mistake in it is at most this many times that of the right one.
-constexpr double kMistakesEnvelope = 16;
+constexpr double kMistakesEnvelope = 2;
+/// A mistake must account for more than half of the error.
+constexpr double kMostLeft = 0.5;
 /// A lower precision must account for this share of the squared error.
 constexpr double kExplained = 0.5;
 
@@ -96,6 +98,11 @@ Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right
   if (result.envelope > widest) {
     result.envelope = widest;
     result.ratio = std::max(result.ratio, result.local / widest);
+  }
+  // What makes everything infinite explains nothing, nor does what leaves most of the error.
+  const bool less = result.exact.compared < right.exact.compared;
+  if (less || result.local > kMostLeft * right.local) {
+    result.ratio = std::numeric_limits<double>::infinity();
   }
   return result;
 }

@@ -129,6 +129,7 @@ Difference difference(const AlignedValue& shape, const Compared& compared,
       if (!known(c)) continue;
       any = true;
       if (!std::isfinite(f[c])) continue;  // of what the inputs hold
+      ++result.compared;
       double off = std::fabs(y[c] - f[c] - shift);
       if (!std::isfinite(y[c])) {
         result.not_finite = true;

@@ -45,6 +45,7 @@ struct Difference {
   std::vector<double> error, size;  ///< ‖y − f‖² and ‖f‖² of each row; NaN for one not compared
   double max = 0;
   int64_t max_row = -1, max_column = -1;
+  int64_t compared = 0;     ///< elements: known, not hidden, and finite in f
   bool not_finite = false;  ///< y is not finite where f is
 
   double relative() const;  ///< of the whole
