@@ -53,7 +53,7 @@ void AlignPass::run(const Freedom& freedom) {
       candidates_[targets[t].value].push_back({s, t});
     }
   }
-  // What a name says first comes first.
+  // What a name says first comes first, and what it says outright before what is undone.
   for (auto& [value, list] : candidates_) {
     std::stable_sort(list.begin(), list.end(),
                      [](const Candidate& a, const Candidate& b) { return a.target < b.target; });
@@ -316,7 +316,8 @@ std::optional<Chosen> AlignPass::choose(const Place& place) {
     // A further tensor for the value is not needed, and only said where it differs.
     if (!only && !(found.close && best->close)) continue;
     taken_.insert(source);
-    if (found.close != best->close) {
+    const bool differ = found.close != best->close;
+    if (differ && !convention_of(place, found.close ? *best : found)) {
       notes_.push_back("'" + sources_[source].tensor->name + "' and '" +
                        sources_[best->source].tensor->name +
                        "' should hold one value and differ; the latter was taken");
