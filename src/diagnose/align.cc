@@ -126,6 +126,7 @@ class Aligner {
         std::erase_if(part.targets, [&](const Target& target) {
           return !in_layers(program_, target.value, options_.layers);
         });
+        outside_layers_ |= part.targets.empty();
         if (!part.targets.empty()) sources_.push_back({&tensor, std::move(part)});
       }
     }
@@ -143,6 +144,7 @@ class Aligner {
   }
 
   std::string nothing_known() const {
+    if (outside_layers_) return "the dump holds nothing of the blocks that were asked for";
     std::string text = "no tensor of the dump has a name that stands for a step of this model";
     const auto& tensors = dump_.tensors();
     for (size_t i = 0; i < std::min<size_t>(tensors.size(), 4); ++i) {
@@ -337,6 +339,7 @@ class Aligner {
   NameTable names_;
   std::vector<Source> sources_;
   std::vector<InputTensor> inputs_;
+  bool outside_layers_ = false;  ///< some names stand for steps of other blocks
   Aligned result_;
 };
 

@@ -110,22 +110,21 @@ int64_t rotary_width(const Program& program, ValueId value, int64_t head_width) 
   return block != nullptr && block->attention.rotary ? block->attention.rotary->width : head_width;
 }
 
-void add_value_bias(Numbers& theirs, const Program& program, const WeightSources& weights,
-                    ValueId value) {
-  const Step& made = producer_of(program, value);
-  if (made.op == Op::kLinear) {
-    const std::vector<double> bias = vector_weight(program, weights, made.weights[1]);
-    for (size_t i = 0; i < theirs.data.size(); ++i) theirs.data[i] += bias[i % bias.size()];
-    return;
-  }
-  const auto& params = std::get<AttentionParams>(made.params);
-  const Step& linear = producer_of(program, made.inputs[2]);
-  const std::vector<double> bias = vector_weight(program, weights, linear.weights[1]);
-  const auto width = static_cast<size_t>(params.head_width);
-  const auto group = static_cast<size_t>(params.heads / params.kv_heads);
-  for (size_t i = 0; i < theirs.data.size(); ++i) {
-    const size_t head = i / width % static_cast<size_t>(params.heads);
-    theirs.data[i] += bias[head / group * width + i % width];
+/// What each row lacks is one constant per channel: v's bias, and what a bias of the norm before it
+/// becomes in v. The rows lend it; the product behind, which has it, must then agree.
+void add_value_bias(Numbers& theirs, std::span<const double> reference, size_t width) {
+  for (size_t channel = 0; channel < width; ++channel) {
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t i = channel; i < theirs.data.size(); i += width) {
+      if (!theirs.known.empty() && theirs.known[i] == 0) continue;
+      sum += reference[i] - theirs.data[i];
+      ++count;
+    }
+    if (count == 0) continue;
+    for (size_t i = channel; i < theirs.data.size(); i += width) {
+      theirs.data[i] += sum / static_cast<double>(count);
+    }
   }
 }
 
@@ -173,7 +172,8 @@ std::vector<Convention> conventions_of(const Program& program, ValueId value) {
       found.push_back(Convention::kHalvedRows);
     }
     const bool value_like = site.site == Site::kV || site.site == Site::kAttnMix;
-    if (value_like && block->attention.v_bias) found.push_back(Convention::kNoValueBias);
+    if (value_like && (block->attention.v_bias || block->norm.bias))
+      found.push_back(Convention::kNoValueBias);
     if (site.site == Site::kTokenEmbed && stack.embed_scale != 1) {
       found.push_back(Convention::kScaledEmbedding);
     }
@@ -230,7 +230,7 @@ Numbers undo(Convention convention, Numbers theirs, const Program& program,
       add_row_means(theirs, reference, static_cast<size_t>(shape.back()));
       break;
     case Convention::kNoValueBias:
-      add_value_bias(theirs, program, weights, value);
+      add_value_bias(theirs, reference, static_cast<size_t>(program.value(value).width));
       break;
   }
   return theirs;
@@ -275,7 +275,8 @@ std::string describe(Convention convention, const std::string& where) {
     case Convention::kCentred:
       return where + ": each row less its mean; the reference's mean was put in";
     case Convention::kNoValueBias:
-      return where + ": without the bias of v, which the output projection has; it was put in";
+      return where +
+             ": without the bias of v, which the output projection has; the reference's was put in";
     case Convention::kScaledEmbedding:
       return where + ": token rows times the embedding's scale; it was taken out";
     case Convention::kRowConstant:

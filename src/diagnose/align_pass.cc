@@ -54,7 +54,7 @@ void AlignPass::run(const Freedom& freedom) {
       candidates_[targets[t].value].push_back({s, t});
     }
   }
-  // What a name says first comes first.
+  // What a name says first comes first, and what it says outright before what is undone.
   for (auto& [value, list] : candidates_) {
     std::stable_sort(list.begin(), list.end(),
                      [](const Candidate& a, const Candidate& b) { return a.target < b.target; });
@@ -353,11 +353,13 @@ std::optional<Chosen> AlignPass::choose(const Place& place) {
     // A further tensor for the value is not needed, and only said where it differs.
     if (!only && !(found.close && best->close)) continue;
     taken_.insert(source);
-    if (keep_other(place, *best, found)) {
+    const bool differ = found.close != best->close;
+    const bool as_usual = differ && convention_of(place, found.close ? *best : found).has_value();
+    if (!as_usual && keep_other(place, *best, found)) {
       others_.emplace(place.value, std::move(found));
       continue;
     }
-    if (found.close != best->close) {
+    if (differ && !as_usual) {
       notes_.push_back("'" + sources_[source].tensor->name + "' and '" +
                        sources_[best->source].tensor->name +
                        "' should hold one value and differ; the latter was taken");

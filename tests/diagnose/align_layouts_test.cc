@@ -324,6 +324,9 @@ TEST_F(AlignLayouts, OnlyTheBlocksThatAreAskedFor) {
     EXPECT_TRUE(value.data == at(to_string(value.site)).data) << to_string(value.site);
     EXPECT_TRUE(value.site.layer != 0 || value.site.site == Site::kResidPost);
   }
+  const Array& q = at("blocks.0.q");
+  EXPECT_EQ(read("blocks.0.q", q.shape, q.data, {.layers = {{1, 2}}}).incomparable,
+            "the dump holds nothing of the blocks that were asked for");
 }
 
 TEST_F(AlignLayouts, AProgramThatBeginsAtTheStreamBetweenTwoBlocks) {
