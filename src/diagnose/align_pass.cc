@@ -56,8 +56,13 @@ void AlignPass::run(const Freedom& freedom) {
   }
   // What a name says first comes first, and what it says outright before what is undone.
   for (auto& [value, list] : candidates_) {
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.target < b.target; });
+    const auto rank = [&](const Candidate& each) {
+      const auto& first = sources_[each.source].part.targets[0];
+      return std::pair(each.target, first.convention != Convention::kNone);
+    };
+    std::stable_sort(list.begin(), list.end(), [&](const Candidate& one, const Candidate& other) {
+      return rank(one) < rank(other);
+    });
   }
   std::vector<ValueId> wanted;
   std::vector<SiteId> sites;
