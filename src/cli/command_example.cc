@@ -42,16 +42,17 @@ std::string title(const Options& options, const BlockSpec& spec) {
   std::string text =
       fmt::format("One block, B=1 T=4 D=8 H=1 F={}, seed {}", spec.mlp.hidden, options.seed);
   const std::string mistake = options.mistake.substr(0, options.mistake.find('@'));
-  const auto add = [&](const std::string& part, std::string_view untrue) {
-    if (mistake != untrue) text += (text.find(':') == std::string::npos ? ": " : ", ") + part;
+  const auto add = [&](const std::string& part, std::initializer_list<std::string_view> untrue) {
+    if (std::find(untrue.begin(), untrue.end(), mistake) != untrue.end()) return;
+    text += (text.find(':') == std::string::npos ? ": " : ", ") + part;
   };
   std::string mlp = "SwiGLU";
   if (options.mlp == "gelu") mlp = "GELU (tanh form)";
   if (options.mlp == "gelu-erf") mlp = "GELU (erf form)";
-  add(options.placement + "-norm", "norm.placement");
-  add(options.norm == "rms" ? "RMSNorm" : "LayerNorm", "norm.missing");
-  add(mlp, "mlp.activation");
-  add(options.causal ? "causal" : "not causal", "attn.causal_mask");
+  add(options.placement + "-norm", {"norm.placement"});
+  add(options.norm == "rms" ? "RMSNorm" : "LayerNorm", {"norm.missing", "norm.kind"});
+  add(mlp, {"mlp.activation"});
+  add(options.causal ? "causal" : "not causal", {"attn.causal_mask"});
   return text;
 }
 

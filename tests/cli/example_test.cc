@@ -104,9 +104,10 @@ TEST(Example, ABreakChangesItsStepFirst) {
 
 TEST(Example, AMistakeThatChangesNothingIsRefused) {
   EXPECT_TRUE(fails(run({"example", "--break", "norm.weight_swapped"}), 2, "weights"));
-  EXPECT_TRUE(fails(run({"example", "--break", "attn.causal_mask"}), 2, "attn.causal_mask"));
+  EXPECT_TRUE(fails(run({"example", "--break", "attn.padding_mask"}), 2, "attn.padding_mask"));
   EXPECT_TRUE(fails(run({"example", "--break", "rope.pairing"}), 2, "rope.pairing"));
   EXPECT_EQ(run({"example", "--causal", "--break", "attn.causal_mask"}).code, 0);
+  EXPECT_EQ(run({"example", "--break", "attn.causal_mask"}).code, 0);  // hides what must be seen
 }
 
 TEST(Example, WhatIsBrokenOnPurposeIsMarked) {
