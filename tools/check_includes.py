@@ -58,6 +58,8 @@ PUBLIC_HEADERS = {
     "tokenizer.h": "models",
     "torch_layer.h": "models",
     "check.h": "diagnose",
+    "diff.h": "diagnose",
+    "doctor.h": "diagnose",
     "mainstem.h": "diagnose",  # all of them
 }
 

@@ -20,7 +20,8 @@ constexpr double kPatternRoundings = 8;
 
 double row_roundings(Site site, ArithmeticType type) {
   const bool narrow = type == ArithmeticType::kBF16 || type == ArithmeticType::kF16;
-  const bool pattern = site == Site::kPattern || site == Site::kCrossPattern;
+  const bool pattern = site == Site::kPattern || site == Site::kCrossPattern ||
+                       site == Site::kAttnMix || site == Site::kCrossAttnMix;
   return pattern && !narrow ? kPatternRoundings : kRowRoundings;
 }
 /// The envelope of a step with a mistake in it is at most this many times that of the right one.
