@@ -1,0 +1,62 @@
+"""Mainstem: the transformer block as a program that is run, watched and compared.
+
+    import mainstem as ms
+
+    model = ms.load("SmolLM2-135M-Instruct.Q4_1.gguf")
+    values = model.trace("The residual stream", sites="blocks.0.*")
+    values["blocks.0.q_rot"]                       # a numpy array [B,T,H,E]
+"""
+
+from . import _core
+from ._core import Tokenizer, __version__, known_families
+from .block import Block
+from .errors import BadInputError, Error, InternalError, UsageError
+from .model import Check, Generation, Model, load
+from .sites import Site
+from .spec import (
+    AttentionSpec,
+    BlockSpec,
+    HeadSpec,
+    MlpSpec,
+    ModelSpec,
+    NormSpec,
+    QkNormSpec,
+    RotaryScaling,
+    RotarySpec,
+    StackSpec,
+)
+from .trace import Trace, save
+
+__all__ = [
+    "AttentionSpec",
+    "BadInputError",
+    "Block",
+    "BlockSpec",
+    "Check",
+    "Error",
+    "Generation",
+    "HeadSpec",
+    "InternalError",
+    "MlpSpec",
+    "Model",
+    "ModelSpec",
+    "NormSpec",
+    "QkNormSpec",
+    "RotaryScaling",
+    "RotarySpec",
+    "Site",
+    "StackSpec",
+    "Tokenizer",
+    "Trace",
+    "UsageError",
+    "__version__",
+    "known_families",
+    "known_mistakes",
+    "load",
+    "save",
+]
+
+
+def known_mistakes() -> dict[str, str]:
+    """Every mistake that can be made on purpose: id → what the wrong code does."""
+    return dict(_core.known_mistakes())
