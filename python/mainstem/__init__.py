@@ -25,7 +25,7 @@ from .spec import (
     RotarySpec,
     StackSpec,
 )
-from .trace import Trace, save
+from .trace import Trace, read_dump, save
 
 __all__ = [
     "AttentionSpec",
@@ -53,6 +53,7 @@ __all__ = [
     "known_families",
     "known_mistakes",
     "load",
+    "read_dump",
     "save",
 ]
 

@@ -82,7 +82,8 @@ def id_lists(ids: Any, encode: Any = None, what: str = "ids") -> tuple[list[list
         ids = ids.tolist()
     if not isinstance(ids, Iterable):
         raise usage_error(what, "token ids", type(ids).__name__)
-    ids = list(ids)
-    if ids and not _is_number(ids[0]):
+    # An array's own elements, and tensors without axes, are numbers as any other.
+    ids = [each.item() if getattr(each, "ndim", None) == 0 else each for each in ids]
+    if ids and (isinstance(ids[0], Iterable) or hasattr(ids[0], "tolist")):
         return [id_lists(each, encode, what)[0][0] for each in ids], True
     return [_id_list(ids, what)], False

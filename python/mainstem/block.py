@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from .arrays import contiguous, viewed
 from .errors import usage_error
 from .model import Compute, _once, _trace
 from .sites import Site
-from .spec import BlockSpec
+from .spec import BlockSpec, block_from
 from .trace import Trace
+
+if TYPE_CHECKING:
+    import torch
 
 _PREFIX = "blocks.0."
 
@@ -23,8 +26,8 @@ class Block:
 
     `weights` maps names to arrays: "q.weight" [H·E,D], "attn_norm.weight" [D], …; `weight_shapes(spec)`
     lists them. A matrix is [out,in], row-major or a transposed view of that; types f32, f64, f16, bf16.
-    The block keeps the arrays alive. Changes of an array show in "f64"; float32 passes pack a matrix once,
-    when it is used first.
+    The block keeps the arrays alive. A pass in "f64" reads row-major arrays as they then are; float32 passes pack a
+    matrix once, when it is used first. A transposed matrix is the only thing that is copied.
 
     Raises BadInputError: a spec that cannot be, a weight that is missing or of the wrong shape.
     """
@@ -38,8 +41,47 @@ class Block:
                 raise usage_error("weights", ", ".join(wanted), repr(name))
             named = viewed(name, value)
             arrays.append((_PREFIX + short, *named[1:]))
-        self.spec = spec
-        self._core = _core.Block(spec.to_dict(), arrays)
+        self._adopt(_core.Block(spec.to_dict(), arrays))
+
+    @classmethod
+    def from_encoder_layer(cls, layer: torch.nn.TransformerEncoderLayer, *, causal: bool = False) -> Block:
+        """The block that a torch.nn.TransformerEncoderLayer is, over its own parameters. causal: as it
+        computes when it is called with a causal src_mask."""
+        if getattr(layer, "activation_relu_or_gelu", 0) not in (1, 2):
+            raise usage_error("activation", "relu or gelu", repr(layer.activation))
+        state = [viewed(name, value) for name, value in layer.state_dict().items()]
+        activation = "relu" if layer.activation_relu_or_gelu == 1 else "gelu-erf"
+        core = _core.encoder_layer(
+            state, layer.self_attn.num_heads, activation, layer.norm1.eps, layer.norm_first,
+            layer.linear1.bias is not None, causal,
+        )
+        return cls._of(core)
+
+    @classmethod
+    def from_decoder_block(
+        cls,
+        state: Mapping[str, Any],
+        *,
+        width: int,
+        heads: int,
+        norm: Literal["rms", "layer"] = "rms",
+        mlp: Literal["swiglu", "gelu", "gelu-erf"] = "swiglu",
+    ) -> Block:
+        """The decoder block that people write first in PyTorch, from nn.MultiheadAttention and two norms, by
+        its state dict: "norm1.weight", "attn.in_proj_weight" [3D,D], "attn.out_proj.weight", …,
+        "mlp.w.weight" [4D,D] and "mlp.w_out.weight" [D,2D] (swiglu) or "mlp.0.weight" and "mlp.2.weight"."""
+        arrays = [viewed(name, value) for name, value in state.items()]
+        return cls._of(_core.decoder_block(arrays, width, heads, norm, mlp))
+
+    @classmethod
+    def _of(cls, core: _core.Block) -> Block:
+        block = cls.__new__(cls)
+        block._adopt(core)
+        return block
+
+    def _adopt(self, core: _core.Block) -> None:
+        self._core = core
+        self.spec = block_from(core.spec())
         self._sites = [
             Site(site.name.removeprefix(_PREFIX), site.shape, site.dims, site.formula,
                  site.same_as and site.same_as.removeprefix(_PREFIX))

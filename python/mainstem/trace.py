@@ -92,6 +92,15 @@ class Trace(Mapping[str, np.ndarray]):
                 f"<tbody>{cells}</tbody></table>")
 
 
+def read_dump(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of a dump by name: safetensors, npz, a folder of npy, .pt, transformers' model debugger.
+    bfloat16 is widened to float32. Tensors of which only a part was printed are left out, and of several with
+    one name the last is kept.
+
+    Raises BadInputError. Nothing in a dump is ever executed."""
+    return dict(_core.Dump.open(os.fspath(path)).read_all())
+
+
 def save(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
     """Writes arrays by name to a file that ends in .safetensors or .npz; bfloat16 stays bfloat16."""
     text = os.fspath(path)

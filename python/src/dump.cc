@@ -11,6 +11,7 @@
 #include "long_call.h"
 #include "mainstem/npz.h"
 #include "mainstem/safetensors.h"
+#include "mainstem/session.h"
 
 namespace mainstem::python {
 namespace {
@@ -28,6 +29,28 @@ std::unique_ptr<OwnedDump> from_arrays(const nb::list& arrays, const std::string
     tensors.push_back({named.name, view_of(named)});
   }
   return std::make_unique<OwnedDump>(OwnedDump{Dump::from_tensors(tensors, name), kept});
+}
+
+/// Every tensor that is there whole; bfloat16, which numpy does not have, widened to float32.
+nb::list read_all(const OwnedDump& self) {
+  const auto read = interruptible([&](const CancelFlag& cancel) {
+    std::vector<std::pair<std::string, Tensor>> values;
+    for (const DumpTensor& each : self.dump.tensors()) {
+      if (cancel) throw Cancelled{};
+      if (each.printed) continue;
+      Tensor value = self.dump.read(each);
+      if (value.dtype() == DType::kBF16) {
+        value = Tensor::from_f32(value.shape(), to_f32(value.view()));
+      }
+      values.emplace_back(each.name, std::move(value));
+    }
+    return values;
+  });
+  nb::list list;
+  for (const auto& [tensor_name, value] : read) {
+    list.append(nb::make_tuple(tensor_name, to_numpy(value)));
+  }
+  return list;
 }
 
 nb::list table(const OwnedDump& self) {
@@ -58,7 +81,8 @@ void bind_dump(nb::module_& module) {
       .def_static("from_arrays", &from_arrays, nb::arg("arrays"), nb::arg("name"))
       .def_prop_ro("format",
                    [](const OwnedDump& self) { return std::string(name(self.dump.format())); })
-      .def("tensors", &table);
+      .def("tensors", &table)
+      .def("read_all", &read_all);
   module.def("save", &save, nb::arg("path"), nb::arg("arrays"));
 }
 

@@ -217,6 +217,23 @@ nb::dict to_dict(const ModelSpec& spec) {
   return nb::borrow<nb::dict>(written(copy));
 }
 
+nb::dict to_dict(const BlockSpec& spec) {
+  BlockSpec copy = spec;
+  return nb::borrow<nb::dict>(written(copy));
+}
+
+Activation activation_from(nb::handle from) {
+  Activation activation{};
+  read("activation", from, activation);
+  return activation;
+}
+
+NormKind norm_kind_from(nb::handle from) {
+  NormKind kind{};
+  read("norm", from, kind);
+  return kind;
+}
+
 BlockSpec block_spec_from(const nb::dict& from) {
   BlockSpec spec;
   read("", from, spec);
@@ -228,9 +245,9 @@ void bind_spec(nb::module_& module) {
   module.def(
       "normalised_block_spec",
       [](const nb::dict& block) {
-        BlockSpec spec = block_spec_from(block);
+        const BlockSpec spec = block_spec_from(block);
         validate(spec);
-        return nb::borrow<nb::dict>(written(spec));
+        return to_dict(spec);
       },
       nb::arg("spec"), "The spec as the library holds it, once it is found to be possible.");
 }

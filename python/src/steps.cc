@@ -101,7 +101,11 @@ std::vector<SequenceInput> padded_inputs(const std::vector<std::vector<int64_t>>
 }
 
 std::string output_site(const Program& program) {
-  return to_string(first_name(program, program.output));
+  ValueId value = program.output;
+  // Without a head the result is chosen rows of the last stream value.
+  const Step& made = program.step(program.value(value).producer);
+  if (made.op == Op::kSelectRows) value = made.inputs[0];
+  return to_string(first_name(program, value));
 }
 
 }  // namespace mainstem::python
