@@ -66,7 +66,7 @@ struct StepReport {
   double ulps = 0;                      ///< largest difference in units of the dump's type
   std::vector<double> per_token = {};   ///< local error of each token, relative to the row
   std::vector<double> per_head = {};    ///< of each head, where there are heads
-  std::optional<std::vector<int64_t>> first_inf = {}, first_nan = {};
+  std::vector<int64_t> first_inf = {}, first_nan = {};  ///< where; empty: there is none
 };
 
 /// How logits differ as predictions: means over the tokens.

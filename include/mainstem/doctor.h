@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,11 +39,18 @@ struct Cause {
   std::string known_fault;        ///< of which well-known implementation, or empty
   std::string shape;              ///< of the error, where the cause is unknown
   std::vector<TriedCause> tried;  ///< the best candidates of an unknown cause
+  /// What would be left of the last value's difference to the reference if only this were fixed,
+  /// by a run of the whole model with all other causes in it.
+  std::optional<double> total_if_fixed = {};
 };
 
 struct DoctorReport {
   DiffReport diff;
   std::vector<Cause> causes;  ///< in program order of their first step
+  /// A run of the whole model with all causes in it, beside the dump: of the last value of the
+  /// dump, the difference to the reference, and to that run. Empty where a cause is unknown.
+  std::string predicted_site = {};
+  std::optional<double> total_now = {}, total_predicted = {};
 };
 
 /// diff(), then for each wrong step the known mistakes are replayed on the user's own inputs.

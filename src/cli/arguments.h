@@ -21,6 +21,8 @@ void add_embed(CommandLine& line);
 void add_score(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_check(CommandLine& line);
+void add_diff(CommandLine& line);
+void add_doctor(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_draw(CommandLine& line, const std::vector<std::string>& against);
 

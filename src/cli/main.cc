@@ -43,6 +43,8 @@ int run(std::vector<std::string> arguments) {
   add_score(line);
   add_trace(line);
   add_check(line);
+  add_diff(line);
+  add_doctor(line);
   add_bench(line);
   add_draw(line, against);
   return line.run(std::move(arguments));

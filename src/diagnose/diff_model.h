@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+
+#include "diagnose/align.h"
+#include "diagnose/judge.h"
+#include "mainstem/diff.h"
+
+namespace mainstem {
+
+/// One judged dump, kept for whoever asks further: what diff() reports and doctor() explains.
+class JudgedDump {
+ public:
+  JudgedDump(const Model& model, const Dump& dump, const DiffOptions& options);
+
+  DiffReport& report() { return report_; }
+  Judge& judge() { return *judge_; }
+  /// The dump's value and its fit behind `report().steps[i]`.
+  const AlignedValue& value(size_t i) const { return *values_[i]; }
+  const Fit& fit(size_t i) const { return fits_[i]; }
+  const Aligned& aligned() const { return aligned_; }
+
+ private:
+  void judge_steps();
+  void judge_step(const AlignedValue& value);
+  void add_totals();
+  void conclude();
+
+  const Model& model_;
+  const DiffOptions& options_;
+  Aligned aligned_;
+  std::unique_ptr<Judge> judge_;
+  std::vector<const AlignedValue*> values_;
+  std::vector<Fit> fits_;
+  DiffReport report_;
+};
+
+}  // namespace mainstem

@@ -1,0 +1,403 @@
+// The search for causes: the known mistakes are replayed on the user's own inputs.
+
+#include "diagnose/doctor_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "diagnose/error_shape.h"
+#include "diagnose/solve.h"
+#include "mainstem/error.h"
+
+namespace mainstem {
+namespace {
+
+/// A mistake is likely where it removes this much of the error.
+constexpr double kLikelyLeft = 0.01;
+constexpr size_t kTried = 3;
+constexpr double kLargestF16 = 65504;
+
+/// A form of a mistake beside one value.
+struct Trial {
+  const Form* form = nullptr;
+  std::vector<double> numbers = {};
+  Fit fit = {};
+  int score = 0;     ///< wrong steps explained, less those it would make wrong
+  size_t order = 0;  ///< among those tried
+};
+
+/// What makes two findings one.
+std::string key_of(const Form& form, const std::vector<double>& numbers) {
+  std::string key = form.cause + "|" + form.yours;
+  for (double number : numbers) key += fmt::format("|{:.4g}", number);
+  return key;
+}
+
+class Doctor {
+ public:
+  Doctor(JudgedDump& judged, const DiffOptions& options)
+      : judged_(judged), judge_(judged.judge()), options_(options) {}
+
+  std::vector<FoundCause> causes() {
+    const auto& steps = judged_.report().steps;
+    explained_.assign(steps.size(), false);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (options_.progress) options_.progress(static_cast<int64_t>(i), std::ssize(steps));
+      if (explained_[i]) continue;
+      if (steps[i].verdict == StepVerdict::kPrecision) {
+        explain_precision(i);
+      } else if (steps[i].verdict == StepVerdict::kWrong) {
+        explain(i);
+      }
+    }
+    for (FoundCause& found : found_) finish(found);
+    return std::move(found_);
+  }
+
+ private:
+  FoundCause& found(const std::string& key) {
+    for (FoundCause& each : found_) {
+      if (each.key == key) return each;
+    }
+    found_.push_back({.key = key});
+    return found_.back();
+  }
+
+  void note_step(FoundCause& found, size_t i, const Fit& before, double left, double envelope) {
+    explained_[i] = true;
+    found.steps.insert(i);
+    if (before.local >= found.cause.local) found.cause.local = before.local;
+    if (left >= found.cause.left) {
+      found.cause.left = left;
+      found.cause.envelope = envelope;
+    }
+  }
+
+  void finish(FoundCause& found) {
+    std::map<std::string, std::set<int>> layers_of;
+    std::vector<std::string> order;
+    std::set<int> layers;
+    for (size_t i : found.steps) {
+      const SiteId& site = judged_.report().steps[i].site;
+      SiteId bare = site;
+      if (site.layer >= 0) bare.layer = 0;
+      const std::string key = to_string(bare);
+      if (!layers_of.contains(key)) order.push_back(key);
+      layers_of[key].insert(site.layer);
+      if (site.layer >= 0) layers.insert(site.layer);
+    }
+    for (const std::string& key : order) {
+      std::string text = key;
+      const size_t at = text.find("blocks.0.");
+      if (at != std::string::npos) {
+        const auto& own = layers_of[key];
+        text.replace(at + 7, 1, own.size() > 1 ? "*" : std::to_string(*own.begin()));
+      }
+      found.cause.sites.push_back(text);
+    }
+    found.cause.layers.assign(layers.begin(), layers.end());
+  }
+
+  void explain_precision(size_t i) {
+    const auto type = judge_.lower_precision(judged_.value(i), judged_.fit(i));
+    const char* word = type == ArithmeticType::kBF16  ? "bf16"
+                       : type == ArithmeticType::kF16 ? "f16"
+                       : type == ArithmeticType::kF32 ? "f32"
+                                                      : "q8act";
+    FoundCause& each = found(std::string("precision.dtype|") + word);
+    Cause& cause = each.cause;
+    cause.id = "precision.dtype";
+    cause.status = CauseStatus::kProved;
+    cause.parameters = {{"yours", word}, {"reference", type_word(judge_.arithmetic())}};
+    cause.usual_place = "the setting of the runtime's inference precision, or a cast in the module";
+    cause.fix = fmt::format("ask for {} explicitly, or declare --dtype {}",
+                            type_word(judge_.arithmetic()), word);
+    note_step(each, i, judged_.fit(i), judged_.fit(i).local, judged_.fit(i).envelope);
+  }
+
+  const std::vector<Form>& forms_of(int layer, bool encoder) {
+    const std::pair<int, bool> key{layer, encoder};
+    auto at = forms_.find(key);
+    if (at == forms_.end()) {
+      at = forms_.emplace(key, forms(judge_.right(), judge_.weights(), layer, encoder)).first;
+    }
+    return at->second;
+  }
+
+  /// The value a site names, so that second names are the same.
+  ValueId value_of(const SiteId& site) const {
+    return judge_.right().find_value(site).value_or(kNoId);
+  }
+
+  /// Every form that changes the step or what is judged with it.
+  std::vector<const Form*> candidates(size_t i) {
+    const AlignedValue& value = judged_.value(i);
+    std::vector<SiteId> sites = judged_.fit(i).covers;
+    sites.push_back(value.site);
+    std::set<ValueId> values;
+    std::set<std::pair<int, bool>> places;
+    for (const SiteId& site : sites) {
+      values.insert(value_of(site));
+      places.insert({site.layer, site.stack == Stack::kEncoder});
+    }
+    // The stream that enters a block is the one before leaves it, and no block's own.
+    if (value.site.layer >= 0)
+      places.insert({value.site.layer, value.site.stack == Stack::kEncoder});
+    // What was found before comes first.
+    std::vector<const Form*> result;
+    std::vector<const Form*> others;
+    for (const auto& [layer, encoder] : places) {
+      for (const Form& form : forms_of(layer, encoder)) {
+        const bool shows = std::any_of(form.shows.begin(), form.shows.end(), [&](const SiteId& s) {
+          return values.contains(value_of(s));
+        });
+        if (!shows) continue;
+        (known_.contains(form.cause + "|" + form.yours) ? result : others).push_back(&form);
+      }
+    }
+    result.insert(result.end(), others.begin(), others.end());
+    return result;
+  }
+
+  Trial attempt(const Form& form, const AlignedValue& value, double before, bool search) {
+    Trial trial{.form = &form};
+    const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
+    if (!form.numbers.empty()) {
+      const auto error = [&](std::span<const double> numbers) {
+        return judge_.local_of_some(value, form.make(numbers));
+      };
+      const Solved solved =
+          search ? solve(form.numbers, error, enough) : best_usual(form.numbers, error, enough);
+      trial.numbers = solved.numbers;
+      if (trial.numbers.empty()) return trial;
+    }
+    trial.fit = judge_.fit(value, form.make(trial.numbers), before);
+    return trial;
+  }
+
+  /// How many of the dump's values the mistake explains, less those it cannot be in.
+  int score(const Trial& trial) {
+    int result = 0;
+    const Edited edited = trial.form->make(trial.numbers);
+    std::set<ValueId> shows;
+    for (const SiteId& site : trial.form->shows) shows.insert(value_of(site));
+    const auto& steps = judged_.report().steps;
+    for (size_t j = 0; j < steps.size(); ++j) {
+      if (!shows.contains(value_of(steps[j].site))) continue;
+      if (steps[j].verdict == StepVerdict::kInherited && !judged_.fit(j).holds()) continue;
+      const bool fits = judge_.fit(judged_.value(j), edited, judged_.fit(j).local + 1).holds();
+      const bool was_wrong = !judged_.fit(j).holds();
+      if (was_wrong && fits) result += 2;
+      if (!was_wrong && !fits) result -= 1;
+    }
+    return result;
+  }
+
+  void explain(size_t i) {
+    if (explain_tokens(i) || explain_overflow(i)) return;
+    const AlignedValue& value = judged_.value(i);
+    const Fit& before = judged_.fit(i);
+    std::vector<Trial> trials;
+    std::vector<Trial> holding;
+    for (bool search : {false, true}) {
+      for (const Form* form : candidates(i)) {
+        if (search && form->numbers.empty()) continue;
+        check_cancel();
+        Trial trial = attempt_safely(*form, value, before.local, search);
+        trial.order = trials.size();
+        if (trial.fit.holds() && trial.form != nullptr) {
+          const bool known = known_.contains(form->cause + "|" + form->yours);
+          holding.push_back(trial);
+          if (known && !search) break;  // the same mistake again
+        }
+        trials.push_back(std::move(trial));
+      }
+      if (!holding.empty()) break;
+    }
+    if (!holding.empty()) return accept(i, holding);
+    std::sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+      return std::tie(a.fit.local, a.order) < std::tie(b.fit.local, b.order);
+    });
+    describe_unknown(i, trials);
+  }
+
+  /// An edit that cannot be made on this program is no candidate.
+  Trial attempt_safely(const Form& form, const AlignedValue& value, double before, bool search) {
+    try {
+      Trial trial = attempt(form, value, before, search);
+      if (trial.fit.exact.error.empty()) {
+        trial.fit.local = trial.fit.ratio = std::numeric_limits<double>::infinity();
+      }
+      return trial;
+    } catch (const Error&) {
+      Trial none{.form = &form};
+      none.fit.local = none.fit.ratio = std::numeric_limits<double>::infinity();
+      return none;
+    }
+  }
+
+  void accept(size_t i, std::vector<Trial>& holding) {
+    if (holding.size() > 1) {
+      for (Trial& trial : holding) trial.score = score(trial);
+      std::sort(holding.begin(), holding.end(), [](const Trial& a, const Trial& b) {
+        return std::tuple(-a.score, a.numbers.size(), a.order) <
+               std::tuple(-b.score, b.numbers.size(), b.order);
+      });
+    }
+    const Trial& best = holding.front();
+    const Form& form = *best.form;
+    FoundCause& each = found(key_of(form, best.numbers));
+    fill(each.cause, form, best.numbers);
+    each.cause.status = CauseStatus::kProved;
+    known_.insert(form.cause + "|" + form.yours);
+    each.made.push_back({form.cause, form.yours, form.layer,
+                         judged_.value(i).site.stack == Stack::kEncoder, best.numbers});
+    note_step(each, i, judged_.fit(i), best.fit.local, best.fit.envelope);
+    // The other steps of the same mistake.
+    const Edited edited = form.make(best.numbers);
+    std::set<ValueId> shows;
+    for (const SiteId& site : form.shows) shows.insert(value_of(site));
+    const auto& steps = judged_.report().steps;
+    for (size_t j = i + 1; j < steps.size(); ++j) {
+      if (steps[j].verdict != StepVerdict::kWrong || explained_[j]) continue;
+      if (!shows.contains(value_of(steps[j].site))) continue;
+      const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j).local);
+      if (fit.holds()) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
+    }
+  }
+
+  static void fill(Cause& cause, const Form& form, const std::vector<double>& numbers) {
+    cause.id = form.cause;
+    cause.parameters.clear();
+    std::string yours = form.yours;
+    for (size_t n = 0; n < numbers.size(); ++n) {
+      const std::string text = fmt::format("{:.6g}", numbers[n]);
+      yours += fmt::format("{}{} = {}", n == 0 ? ": " : ", ", form.numbers[n].name, text);
+      cause.parameters.emplace_back(form.numbers[n].name, text);
+    }
+    cause.parameters.insert(cause.parameters.begin(), {"reference", form.reference});
+    cause.parameters.insert(cause.parameters.begin(), {"yours", yours});
+    cause.usual_place = form.usual_place;
+    cause.fix = form.fix;
+    cause.known_fault = form.known_fault;
+  }
+
+  /// Another text: the embeddings are the rows of other ids.
+  bool explain_tokens(size_t i) {
+    const Site site = judged_.report().steps[i].site.site;
+    const bool embeds =
+        site == Site::kTokenEmbed || site == Site::kEmbed || site == Site::kEmbedSum;
+    if (!judged_.aligned().tokens_differ || !embeds) return false;
+    FoundCause& each = found("input.tokens");
+    each.cause.id = "input.tokens";
+    each.cause.status = CauseStatus::kProved;
+    each.cause.parameters = {{"yours", "rows of other ids"}, {"reference", "the ids given"}};
+    each.cause.usual_place = "the tokenizer: begin token, special tokens, template";
+    each.cause.fix = "compare the ids first: `mainstem tokenize` prints the model's own";
+    const Fit& fit = judged_.fit(i);
+    note_step(each, i, fit, fit.envelope, fit.envelope);
+    return true;
+  }
+
+  /// Infinite exactly where float16 ends.
+  bool explain_overflow(size_t i) {
+    const AlignedValue& value = judged_.value(i);
+    if (judged_.report().steps[i].first_inf.empty()) return false;
+    const Replay replay(judge_.right(), judge_.weights(), judge_.ground(), value.site);
+    const std::vector<double> made = replay.run({}, {}, options_.threads, options_.cancel);
+    if (made.size() != value.data.size()) return false;
+    AlignedValue rest = value;
+    for (size_t e = 0; e < made.size(); ++e) {
+      if (!std::isinf(value.data[e]) || !std::isfinite(made[e])) continue;
+      if (std::fabs(made[e]) < kLargestF16) return false;
+      rest.data[e] = made[e];
+    }
+    const Difference left = difference(rest, judge_.compared(value), rest.data, made);
+    FoundCause& each = found("precision.overflow");
+    each.cause.id = "precision.overflow";
+    each.cause.status = left.relative() <= kRatioBand * unit_roundoff(ArithmeticType::kF16)
+                            ? CauseStatus::kProved
+                            : CauseStatus::kLikely;
+    each.cause.parameters = {{"yours", "float16, which ends at 65504"},
+                             {"reference", "a type that holds the value"}};
+    each.cause.usual_place = "the residual sum or the MLP's output in float16";
+    each.cause.fix = "keep this step in float32 or bfloat16";
+    note_step(each, i, judged_.fit(i), left.relative(), unit_roundoff(ArithmeticType::kF16));
+    return true;
+  }
+
+  void describe_unknown(size_t i, const std::vector<Trial>& trials) {
+    const Fit& before = judged_.fit(i);
+    const AlignedValue& value = judged_.value(i);
+    const bool likely = !trials.empty() && std::isfinite(before.local) &&
+                        trials.front().fit.local <= kLikelyLeft * before.local;
+    if (likely) {
+      const Trial& best = trials.front();
+      FoundCause& each = found("likely|" + key_of(*best.form, best.numbers));
+      fill(each.cause, *best.form, best.numbers);
+      each.cause.status = CauseStatus::kLikely;
+      each.made.push_back({best.form->cause, best.form->yours, best.form->layer,
+                           value.site.stack == Stack::kEncoder, best.numbers});
+      note_step(each, i, before, best.fit.local, before.envelope);
+      return;
+    }
+    const Replay replay(judge_.right(), judge_.weights(), judge_.ground(), value.site);
+    const std::vector<double> made = replay.run({}, {}, options_.threads, options_.cancel);
+    const std::string shape = error_shape(value, judge_.compared(value), made, before.envelope);
+    const SiteId& site = value.site;
+    FoundCause& each = found(fmt::format("unknown|{}|{}", name(site.site), shape));
+    each.cause.id = "unknown";
+    each.cause.status = CauseStatus::kUnknown;
+    each.cause.shape = shape;
+    each.cause.parameters = {{"yours", shape}, {"reference", "what the step's formula gives"}};
+    each.cause.fix = "look at this step's code: what it reads agrees with the reference";
+    if (each.cause.tried.empty()) {
+      for (const Trial& trial : trials) {
+        if (each.cause.tried.size() == kTried || !std::isfinite(trial.fit.local)) break;
+        if (trial.fit.local >= before.local) break;
+        each.cause.tried.push_back({trial.form->cause, trial.form->yours, trial.fit.local});
+      }
+    }
+    note_step(each, i, before, before.local, before.envelope);
+  }
+
+  void check_cancel() const {
+    if (options_.cancel != nullptr && options_.cancel->load()) throw Cancelled();
+  }
+
+  JudgedDump& judged_;
+  Judge& judge_;
+  const DiffOptions& options_;
+  std::map<std::pair<int, bool>, std::vector<Form>> forms_;
+  std::set<std::string> known_;
+  std::vector<bool> explained_;
+  std::vector<FoundCause> found_;
+};
+
+}  // namespace
+
+const char* type_word(ArithmeticType type) {
+  switch (type) {
+    case ArithmeticType::kF64:
+      return "f64";
+    case ArithmeticType::kF32:
+      return "f32";
+    case ArithmeticType::kBF16:
+      return "bf16";
+    case ArithmeticType::kF16:
+      return "f16";
+    case ArithmeticType::kQ8Act:
+      return "q8act";
+  }
+  return "";
+}
+
+std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options) {
+  return Doctor(judged, options).causes();
+}
+
+}  // namespace mainstem

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diagnose/causes.h"
+#include "diagnose/diff_model.h"
+#include "mainstem/doctor.h"
+
+namespace mainstem {
+
+/// A mistake as it was found, to be made again in the whole program.
+struct MadeMistake {
+  std::string cause, yours;
+  int layer = -1;
+  bool encoder = false;
+  std::vector<double> numbers;
+};
+
+/// A cause and the mistakes behind it; none where the cause is unknown.
+struct FoundCause {
+  std::string key;
+  Cause cause = {};
+  std::set<size_t> steps = {};
+  std::vector<MadeMistake> made = {};
+};
+
+/// Explains every wrong step of a judged dump.
+std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options);
+
+/// "f32", "q8act", …
+const char* type_word(ArithmeticType type);
+
+}  // namespace mainstem

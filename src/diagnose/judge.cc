@@ -1,0 +1,341 @@
+#include "diagnose/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace mainstem {
+namespace {
+
+constexpr size_t kSomeRows = 8;
+/// Longer chains from the tokens are judged by passes over the whole program, once for all.
+constexpr size_t kLongChain = 48;
+/// A row of few numbers may be off by this many roundings, whatever the variants are off by there.
+constexpr double kRowRoundings = 2;
+/// A lower precision must account for this share of the squared error.
+constexpr double kExplained = 0.5;
+
+double square(double x) { return x * x; }
+
+/// y·f of two wholes is not needed: shares of squares are.
+double explained_share(const Difference& exact, const Difference& variant) {
+  double before = 0;
+  double after = 0;
+  for (size_t i = 0; i < exact.error.size(); ++i) {
+    if (std::isnan(variant.size[i]) || std::isnan(exact.size[i])) continue;
+    before += exact.error[i];
+    after += variant.error[i];
+  }
+  return before > 0 ? 1 - after / before : 0;
+}
+
+}  // namespace
+
+double unit_roundoff(ArithmeticType type) {
+  switch (type) {
+    case ArithmeticType::kF64:
+      return 0x1p-53;
+    case ArithmeticType::kF32:
+      return 0x1p-24;
+    case ArithmeticType::kBF16:
+      return 0x1p-8;
+    case ArithmeticType::kF16:
+      return 0x1p-11;
+    case ArithmeticType::kQ8Act:
+      return 0x1p-24;
+  }
+  return 0;
+}
+
+Judge::Judge(const Model& model, const Aligned& aligned, ArithmeticType arithmetic,
+             const DiffOptions& options)
+    : right_(model.program()),
+      weights_(model.weights()),
+      bound_(model.bound()),
+      aligned_(aligned),
+      arithmetic_(arithmetic),
+      options_(options),
+      ground_(right_, aligned) {}
+
+const Compared& Judge::compared(const AlignedValue& value) {
+  const std::string site = to_string(value.site);
+  auto found = compared_.find(site);
+  if (found == compared_.end()) {
+    found = compared_.emplace(site, Compared(right_, ground_, value)).first;
+  }
+  return found->second;
+}
+
+Fit Judge::fit(const AlignedValue& value) {
+  const Replay replay(right_, weights_, ground_, value.site);
+  const bool tokens_alone = replay.from().size() == 1 && replay.from()[0].site == Site::kTokens;
+  if (tokens_alone && replay.covers().size() > kLongChain) return fit_whole(value, replay);
+  return fit(value, replay, std::numeric_limits<double>::infinity());
+}
+
+Fit Judge::fit(const AlignedValue& value, const Edited& edited, double give_up) {
+  WeightSources sources = edited.weights;
+  for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
+  return fit(value, Replay(edited.program, sources, ground_, value.site), give_up);
+}
+
+double Judge::local_of_some(const AlignedValue& value, const Edited& edited) {
+  WeightSources sources = edited.weights;
+  for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
+  const Replay replay(edited.program, sources, ground_, value.site);
+  const std::vector<int64_t> rows =
+      replay.row_wise() ? some_rows(value, nullptr) : std::vector<int64_t>{};
+  const std::vector<double> made = replay.run({}, rows, options_.threads, options_.cancel);
+  if (made.empty()) return std::numeric_limits<double>::infinity();
+  const double local = difference(value, compared(value), value.data, made, rows).relative();
+  return std::isnan(local) ? std::numeric_limits<double>::infinity() : local;
+}
+
+/// Token rows to measure envelopes on: spread over the text, with those that matter most.
+std::vector<int64_t> Judge::some_rows(const AlignedValue& value, const Difference* exact) const {
+  const RowLayout layout = row_layout(right_, value.site, value.shape);
+  const int64_t tokens = layout.rows / layout.heads;
+  std::vector<int64_t> rows;
+  const auto add = [&](int64_t token_row) {
+    if (!ground_.is_padding(layout.encoder, token_row)) rows.push_back(token_row);
+  };
+  for (size_t i = 0; i < kSomeRows; ++i) {
+    add(static_cast<int64_t>(i) * (tokens - 1) / static_cast<int64_t>(kSomeRows - 1));
+  }
+  if (exact != nullptr) {
+    int64_t largest = -1;
+    int64_t wrongest = -1;
+    int64_t worst = -1;
+    for (int64_t row = 0; row < layout.rows; ++row) {
+      const auto at = static_cast<size_t>(row);
+      if (std::isnan(exact->size[at])) continue;
+      if (largest < 0 || exact->size[at] > exact->size[static_cast<size_t>(largest)]) largest = row;
+      if (wrongest < 0 || exact->error[at] > exact->error[static_cast<size_t>(wrongest)]) {
+        wrongest = row;
+      }
+      if (worst < 0 || exact->relative(row) > exact->relative(worst)) worst = row;
+    }
+    for (int64_t row : {largest, wrongest, worst}) {
+      if (row >= 0) add(layout.token_row(row));
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+void Judge::set_ratio(Fit& fit, const std::vector<Difference>& variants) const {
+  const double unit = unit_roundoff(arithmetic_);
+  // Half precision keeps what is added up in float32, so one rounding is all that is sure.
+  fit.envelope = 0.5 * unit;
+  for (const Difference& variant : variants) {
+    fit.envelope = std::max(fit.envelope, variant.relative());
+  }
+  if (fit.exact.not_finite) {
+    fit.ratio = std::numeric_limits<double>::infinity();
+    return;
+  }
+  fit.ratio = fit.local / fit.envelope;
+  for (size_t row = 0; row < fit.exact.error.size(); ++row) {
+    if (std::isnan(fit.exact.error[row]) || fit.exact.error[row] == 0) continue;
+    double largest = square(kRowRoundings * unit) * fit.exact.size[row];
+    bool measured = false;
+    for (const Difference& variant : variants) {
+      if (std::isnan(variant.error[row])) continue;
+      measured = true;
+      largest = std::max(largest, variant.error[row]);
+    }
+    if (!measured) continue;
+    const double ratio = largest > 0 ? std::sqrt(fit.exact.error[row] / largest)
+                                     : std::numeric_limits<double>::infinity();
+    fit.ratio = std::max(fit.ratio, ratio);
+  }
+}
+
+Fit Judge::fit(const AlignedValue& value, const Replay& replay, double give_up) {
+  Fit result;
+  result.from = replay.from();
+  result.covers = replay.covers();
+  const std::vector<double> exact = replay.run({}, {}, options_.threads, options_.cancel);
+  const Compared& rows = compared(value);
+  if (exact.size() != value.data.size()) {
+    // Only a mistake can make a value of another size.
+    result.local = result.ratio = std::numeric_limits<double>::infinity();
+    return result;
+  }
+  result.exact = difference(value, rows, value.data, exact);
+  result.local = result.exact.relative();
+  if (result.local > give_up) {
+    result.ratio = std::numeric_limits<double>::infinity();
+    return result;
+  }
+  const ArithmeticType imitated =
+      arithmetic_ == ArithmeticType::kF64 ? ArithmeticType::kF32 : arithmetic_;
+  const double scale = arithmetic_ == ArithmeticType::kF64 ? 0x1p-29 : 1;
+  const std::vector<int64_t> some =
+      replay.row_wise() ? some_rows(value, &result.exact) : std::vector<int64_t>{};
+  std::vector<Difference> variants;
+  const int count = arithmetic_variants(imitated);
+  for (int v = 0; v < count; ++v) {
+    const std::vector<double> made =
+        replay.run({imitated, v}, some, options_.threads, options_.cancel);
+    // How far the variant is from the exact values, in the places that are compared.
+    AlignedValue bare;
+    bare.site = value.site;
+    bare.known = value.known;
+    bare.up_to_row_constant = value.up_to_row_constant;
+    Difference off = difference(bare, rows, exact, made, some);
+    for (double& error : off.error) error *= square(scale);
+    variants.push_back(std::move(off));
+    // More variants can only widen the envelope.
+    set_ratio(result, variants);
+    if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) return result;
+  }
+  set_ratio(result, variants);
+  return result;
+}
+
+const Judge::WholePass& Judge::whole(const Arithmetic& arithmetic) {
+  const int key = static_cast<int>(arithmetic.type) * 64 + arithmetic.variant;
+  const auto found = whole_.find(key);
+  if (found != whole_.end()) return found->second;
+  WholePass pass;
+  std::vector<SiteId> sites;
+  for (const AlignedValue& value : aligned_.values) sites.push_back(value.site);
+  Session session(bound_, {.compute = Compute::kF64,
+                           .threads = options_.threads,
+                           .sites = std::move(sites),
+                           .cancel = options_.cancel,
+                           .arithmetic = arithmetic});
+  std::vector<SequenceInput> own = aligned_.inputs;
+  for (SequenceInput& input : own) input.sequence = session.add_sequence();
+  session.observe(own, [&](const TraceEvent& event) {
+    pass.values[to_string(event.site)] = to_f64(event.value);
+  });
+  return whole_.emplace(key, std::move(pass)).first->second;
+}
+
+Fit Judge::fit_whole(const AlignedValue& value, const Replay& replay) {
+  Fit result;
+  result.from = replay.from();
+  result.covers = replay.covers();
+  const Compared& rows = compared(value);
+  const std::string site = to_string(value.site);
+  const std::vector<double>& exact = whole({}).values.at(site);
+  result.exact = difference(value, rows, value.data, exact);
+  result.local = result.exact.relative();
+  AlignedValue bare;
+  bare.site = value.site;
+  bare.known = value.known;
+  bare.up_to_row_constant = value.up_to_row_constant;
+  const ArithmeticType imitated =
+      arithmetic_ == ArithmeticType::kF64 ? ArithmeticType::kF32 : arithmetic_;
+  const double scale = arithmetic_ == ArithmeticType::kF64 ? 0x1p-29 : 1;
+  std::vector<Difference> variants;
+  for (int v = 0; v < arithmetic_variants(imitated); ++v) {
+    Difference off = difference(bare, rows, exact, whole({imitated, v}).values.at(site));
+    for (double& error : off.error) error *= square(scale);
+    variants.push_back(std::move(off));
+  }
+  set_ratio(result, variants);
+  return result;
+}
+
+std::optional<ArithmeticType> Judge::lower_precision(const AlignedValue& value, const Fit& fit) {
+  std::vector<ArithmeticType> lower;
+  switch (arithmetic_) {
+    case ArithmeticType::kF64:
+      lower = {ArithmeticType::kF32, ArithmeticType::kBF16, ArithmeticType::kF16};
+      break;
+    case ArithmeticType::kF32:
+      lower = {ArithmeticType::kBF16, ArithmeticType::kF16, ArithmeticType::kQ8Act};
+      break;
+    case ArithmeticType::kF16:
+      lower = {ArithmeticType::kBF16};
+      break;
+    case ArithmeticType::kBF16:
+    case ArithmeticType::kQ8Act:
+      break;
+  }
+  if (lower.empty() || fit.exact.not_finite) return {};
+  const Replay replay(right_, weights_, ground_, value.site);
+  const std::vector<int64_t> some =
+      replay.row_wise() ? some_rows(value, &fit.exact) : std::vector<int64_t>{};
+  const Compared& rows = compared(value);
+  const std::vector<double> exact = replay.run({}, some, options_.threads, options_.cancel);
+  for (ArithmeticType type : lower) {
+    double envelope = unit_roundoff(type);
+    double share = 0;
+    for (int v = 0; v < arithmetic_variants(type); ++v) {
+      const std::vector<double> made =
+          replay.run({type, v}, some, options_.threads, options_.cancel);
+      AlignedValue bare;
+      bare.site = value.site;
+      bare.known = value.known;
+      bare.up_to_row_constant = value.up_to_row_constant;
+      envelope =
+          std::max(envelope, difference(bare, rows, exact, made, some, !some.empty()).relative());
+      share = std::max(share,
+                       explained_share(fit.exact, difference(value, rows, value.data, made, some)));
+    }
+    if (fit.local > kRatioBand * envelope) continue;
+    const bool stored = value.complete() && type != ArithmeticType::kQ8Act &&
+                        type != ArithmeticType::kF32 && on_grid(value.data, type);
+    if (share >= kExplained || stored) return type;
+  }
+  return {};
+}
+
+bool on_grid(std::span<const double> values, ArithmeticType type) {
+  bool any = false;
+  for (double v : values) {
+    if (v == 0 || !std::isfinite(v)) continue;
+    const auto narrow = static_cast<float>(v);
+    if (static_cast<double>(narrow) != v) return false;
+    const float back = type == ArithmeticType::kBF16 ? bf16_to_f32(f32_to_bf16(narrow))
+                                                     : f16_to_f32(f32_to_f16(narrow));
+    if (back != narrow) return false;
+    any = any || (v != 1 && v != -1);
+  }
+  return any;
+}
+
+ArithmeticType arithmetic_of(const Model& model, const Dump& dump, const Aligned& aligned,
+                             const DiffOptions& options) {
+  if (options.dtype) return *options.dtype;
+  if (dump.format() == DumpFormat::kLlamaText) {
+    for (const WeightInfo& weight : model.program().weights) {
+      const auto found = model.weights().find(weight.name);
+      if (weight.kind == WeightKind::kMatrix && found != model.weights().end() &&
+          info(found->second.tensor.dtype()).is_quantised) {
+        return ArithmeticType::kQ8Act;
+      }
+    }
+    return ArithmeticType::kF32;
+  }
+  // What a type holds says less than the grid: much is widened before it is written.
+  int bf16 = 0;
+  int f16 = 0;
+  int f64 = 0;
+  int all = 0;
+  for (const AlignedValue& value : aligned.values) {
+    if (!value.complete() || value.site.site == Site::kTokenEmbed) continue;
+    ++all;
+    if (value.dtype == DType::kBF16 || on_grid(value.data, ArithmeticType::kBF16)) {
+      ++bf16;
+    } else if (value.dtype == DType::kF16 || on_grid(value.data, ArithmeticType::kF16)) {
+      ++f16;
+    } else if (value.dtype == DType::kF64) {
+      const bool wide = std::any_of(value.data.begin(), value.data.end(), [](double v) {
+        return std::isfinite(v) && static_cast<double>(static_cast<float>(v)) != v;
+      });
+      f64 += wide ? 1 : 0;
+    }
+  }
+  if (bf16 * 2 > all) return ArithmeticType::kBF16;
+  if ((f16 + bf16) * 2 > all) return ArithmeticType::kF16;
+  return f64 * 2 > all ? ArithmeticType::kF64 : ArithmeticType::kF32;
+}
+
+}  // namespace mainstem

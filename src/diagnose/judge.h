@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnose/align.h"
+#include "diagnose/causes.h"
+#include "diagnose/measure.h"
+#include "diagnose/replay.h"
+#include "mainstem/diff.h"
+
+namespace mainstem {
+
+/// Up to this ratio of local error and envelope a difference is round-off; docs/diff.md has the
+/// measurements on sound implementations.
+inline constexpr double kRatioBand = 4;
+
+/// How a value of the dump stands to what some program makes of the values before it.
+struct Fit {
+  double local = 0;       ///< relative, of the whole
+  double envelope = 0;    ///< the largest of the same of sound implementations
+  double ratio = 0;       ///< of the whole, or of the worst row
+  Difference exact = {};  ///< row by row
+  std::vector<SiteId> from = {}, covers = {};
+  bool holds() const { return ratio <= kRatioBand; }
+};
+
+/// Judges values of one dump, each on the dump's own values before it.
+class Judge {
+ public:
+  /// All must outlive the judge.
+  Judge(const Model& model, const Aligned& aligned, ArithmeticType arithmetic,
+        const DiffOptions& options);
+
+  const DumpGround& ground() const { return ground_; }
+  const Program& right() const { return right_; }
+  const WeightSources& weights() const { return weights_; }
+  const Aligned& aligned() const { return aligned_; }
+  ArithmeticType arithmetic() const { return arithmetic_; }
+  const DiffOptions& options() const { return options_; }
+
+  /// Beside the reference.
+  Fit fit(const AlignedValue& value);
+  /// Beside a program with a mistake in it. `give_up`: once the local error is larger than this,
+  /// no envelope is measured.
+  Fit fit(const AlignedValue& value, const Edited& edited, double give_up);
+  /// Local error alone, over a few token rows where rows stand on their own: what a search for a
+  /// number minimises. Relative.
+  double local_of_some(const AlignedValue& value, const Edited& edited);
+  /// Is the difference what a lower precision makes of the same inputs? Which one, if so.
+  std::optional<ArithmeticType> lower_precision(const AlignedValue& value, const Fit& fit);
+  /// Steps behind an incomplete value are judged from the tokens on, all in the same passes.
+  bool from_tokens(const Fit& fit) const;
+
+  const Compared& compared(const AlignedValue& value);
+
+ private:
+  struct WholePass {
+    std::map<std::string, std::vector<double>> values;
+  };
+  Fit fit(const AlignedValue& value, const Replay& replay, double give_up);
+  Fit fit_whole(const AlignedValue& value, const Replay& replay);
+  const WholePass& whole(const Arithmetic& arithmetic);
+  void set_ratio(Fit& fit, const std::vector<Difference>& variants) const;
+  std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;
+
+  const Program& right_;
+  const WeightSources& weights_;
+  std::shared_ptr<const BoundProgram> bound_;
+  const Aligned& aligned_;
+  ArithmeticType arithmetic_;
+  const DiffOptions& options_;
+  DumpGround ground_;
+  std::map<std::string, Compared> compared_;
+  std::map<int, WholePass> whole_;
+};
+
+/// Half of a unit in the last place, relative: the largest error of rounding a number once.
+double unit_roundoff(ArithmeticType type);
+/// The type on whose grid most values of the dump lie, or what the dump's kind implies.
+ArithmeticType arithmetic_of(const Model& model, const Dump& dump, const Aligned& aligned,
+                             const DiffOptions& options);
+/// Do all values lie on the grid of a 16-bit type?
+bool on_grid(std::span<const double> values, ArithmeticType type);
+
+}  // namespace mainstem

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diagnose/align.h"
+#include "mainstem/arithmetic.h"
+#include "mainstem/program.h"
+#include "mainstem/session.h"
+#include "mainstem/weights.h"
+
+namespace mainstem {
+
+/// The values of a dump that a step may stand on, and the tokens they belong to.
+class DumpGround {
+ public:
+  /// `aligned` must outlive this object.
+  DumpGround(const Program& right, const Aligned& aligned);
+
+  const std::vector<SequenceInput>& inputs() const { return aligned_.inputs; }
+  /// nullptr where the dump lacks the value or part of it. Any name of a value will do.
+  const AlignedValue* given(const SiteId& site) const;
+  /// Rows [B T] of the only stack or the decoder, or of the encoder.
+  int64_t row_count(bool encoder) const;
+  /// No row may be left out where rotary angles or masks depend on the other rows of a batch.
+  bool one_sequence() const { return aligned_.inputs.size() == 1; }
+  /// Is the row padding, which nobody compares?
+  bool is_padding(bool encoder, int64_t row) const;
+
+ private:
+  const Aligned& aligned_;
+  std::map<std::string, const AlignedValue*> values_;
+};
+
+/// What a program makes of the user's own values at one site: the steps between that site and the
+/// nearest values of the dump before it, run in double or in an imitated arithmetic. The program
+/// may have been edited; it is cut, never rewritten.
+class Replay {
+ public:
+  /// Throws a usage Error where the program has no such site.
+  Replay(const Program& program, const WeightSources& weights, const DumpGround& ground,
+         const SiteId& target);
+
+  /// Values of the dump that are read (tokens, where nothing else is).
+  const std::vector<SiteId>& from() const { return from_; }
+  /// Sites between those and the target, the target not among them.
+  const std::vector<SiteId>& covers() const { return covers_; }
+  /// Rows depend on nothing but themselves, so some of them may be run alone.
+  bool row_wise() const { return row_wise_; }
+
+  /// f(the user's inputs) at the target, row-major in its own layout. `rows`: some token rows
+  /// alone, ascending (row_wise() only); empty: all.
+  std::vector<double> run(const Arithmetic& arithmetic, std::span<const int64_t> rows, int threads,
+                          const std::atomic<bool>* cancel = nullptr) const;
+
+ private:
+  std::vector<SequenceInput> inputs(std::span<const int64_t> rows) const;
+
+  const DumpGround* ground_;
+  SiteId target_;
+  bool encoder_ = false;
+  bool row_wise_ = true;
+  std::vector<SiteId> from_, covers_;
+  std::map<std::string, const AlignedValue*> patched_;  ///< scores and patterns of the dump
+  std::shared_ptr<const BoundProgram> bound_;
+};
+
+}  // namespace mainstem
