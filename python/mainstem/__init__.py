@@ -10,8 +10,11 @@
 from . import _core
 from ._core import Tokenizer, __version__, known_families
 from .block import Block
+from .diagnose import diff, doctor
 from .errors import BadInputError, Error, InternalError, UsageError
+from .hooks import check, record
 from .model import Check, Generation, Model, load
+from .report import Cause, DiffReport, DoctorReport, Logits, Step, TriedCause
 from .sites import Site
 from .spec import (
     AttentionSpec,
@@ -32,11 +35,15 @@ __all__ = [
     "BadInputError",
     "Block",
     "BlockSpec",
+    "Cause",
     "Check",
+    "DiffReport",
+    "DoctorReport",
     "Error",
     "Generation",
     "HeadSpec",
     "InternalError",
+    "Logits",
     "MlpSpec",
     "Model",
     "ModelSpec",
@@ -46,14 +53,20 @@ __all__ = [
     "RotarySpec",
     "Site",
     "StackSpec",
+    "Step",
     "Tokenizer",
     "Trace",
+    "TriedCause",
     "UsageError",
     "__version__",
+    "check",
+    "diff",
+    "doctor",
     "known_families",
     "known_mistakes",
     "load",
     "read_dump",
+    "record",
     "save",
 ]
 

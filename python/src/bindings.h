@@ -14,6 +14,7 @@ void bind_spec(nb::module_& module);
 void bind_tokenizer(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_block(nb::module_& module);
+void bind_diagnose(nb::module_& module);
 void bind_dump(nb::module_& module);
 
 }  // namespace mainstem::python

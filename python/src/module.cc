@@ -13,6 +13,7 @@ NB_MODULE(_core, module) {
   bind_dump(module);
   bind_model(module);
   bind_block(module);
+  bind_diagnose(module);
   module.def(
       "glob_match",
       [](const std::string& pattern, const std::string& text) {
