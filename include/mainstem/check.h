@@ -28,10 +28,16 @@ struct MistakeInfo {
 /// Every mistake that can be made, in the order of the contract.
 const std::vector<MistakeInfo>& known_mistakes();
 
-/// The program with the mistake in it (program.spec stays the right one): an edit of the spec or
-/// of single steps; it runs with the same weights. Works for models and for a block on its own.
-/// A usage Error where the mistake does not apply.
-Program make_mistake(const Program& program, const Mistake& mistake);
+/// A program with a mistake in it and the weights that it reads.
+struct BrokenModel {
+  Program program;        ///< its spec stays the right one
+  WeightSources weights;  ///< the model's, but for those that the mistake is about
+};
+/// Makes the mistake's usual form in every block (or in one), or outside of the blocks where it
+/// belongs there. Works for models and for a block on its own. A usage Error where the mistake does
+/// not apply.
+BrokenModel make_mistake(const Program& program, const WeightSources& weights,
+                         const Mistake& mistake);
 
 // ------------------------------------------------------------------ the lesson's failure modes
 

@@ -82,14 +82,24 @@ struct NormParams {
   int64_t group = 0;              ///< channels normalised together; the row may hold several groups
   bool weight_per_group = false;  ///< one weight row for each group instead of a shared one
 };
+/// Which position a row is taken to have. Only diagnose sets another than kRight.
+enum class RowPosition : uint8_t {
+  kRight,        ///< given by the caller, else counted: cached tokens count, padding does not
+  kWithPadding,  ///< cached tokens and padding count
+  kOfPass,       ///< the number of the row in its pass
+};
 struct EmbedParams {
   double scale = 1;
-  int64_t offset = 0;
+  int64_t offset = 0;  ///< added to the position (by diagnose also to the id or type)
   PositionKind kind = PositionKind::kNone;
+  RowPosition position = RowPosition::kRight;
+  std::optional<int64_t> only_row = {};  ///< only diagnose sets it: every token reads this row
 };
 struct RotaryParams {
   RotarySpec rotary;
   int64_t heads = 0, head_width = 0;
+  RowPosition position = RowPosition::kRight;
+  int64_t offset = 0;  ///< only diagnose sets it: added to the position
 };
 struct ActivationParams {
   Activation activation = Activation::kSilu;
@@ -102,13 +112,27 @@ struct AttentionParams {
   MaskKind mask = MaskKind::kCausal;
   int64_t window = 0;
   bool cross = false;
-  bool modulo_kv_map = false;  ///< only diagnose sets it: head h reads kv head h mod K
+
+  // Only diagnose sets what follows.
+  std::vector<int64_t> kv_map = {};  ///< kv head of each query head; empty: h / (H/K)
+  int64_t diagonal = 0;              ///< masks end so many keys behind the row itself
+  bool sees_padding = false;
+  bool from_first_key = false;  ///< masks lie as if the pass's first row were the first key
+  /// What the softmax takes for the score of a key that the mask hides; none: the key has no part.
+  std::optional<double> hidden_score = {};
+
+  /// No fast kernel knows such a step.
+  bool plain_only() const { return !kv_map.empty() || hidden_score.has_value(); }
 };
-/// A row-wise function that stands for a mistake; never part of a built program.
+/// A function that stands for a mistake; never part of a built program.
 struct CustomParams {
-  std::string note;
+  std::string note = {};
   /// inputs (one span per input value, one row each), output row, position of the row.
-  std::function<void(std::span<const std::span<const double>>, std::span<double>, int64_t)> apply;
+  std::function<void(std::span<const std::span<const double>>, std::span<double>, int64_t)> apply =
+      {};
+  /// Instead, where tokens mix: inputs and output are all rows of one sequence in the pass, [T,…].
+  std::function<void(std::span<const std::span<const double>>, std::span<double>, int64_t rows)>
+      apply_sequence = {};
 };
 
 using StepParams = std::variant<std::monostate, ScaleParams, NormParams, EmbedParams, RotaryParams,

@@ -79,8 +79,11 @@ int check_model(const Options& options) {
   exit_on_interrupt();  // nothing of the loading needs an end of its own
   const Model model = load_model(options.model, false);
   std::vector<CheckResult> results{file_check(model)};
-  const Program program = mistake ? make_mistake(model.program(), *mistake) : model.program();
-  for (CheckResult& result : checked(program, model.weights(), options.common.thread_count())) {
+  const BrokenModel checked_model = mistake
+                                        ? make_mistake(model.program(), model.weights(), *mistake)
+                                        : BrokenModel{model.program(), model.weights()};
+  for (CheckResult& result :
+       checked(checked_model.program, checked_model.weights, options.common.thread_count())) {
     results.push_back(std::move(result));
   }
   const bool failed = std::any_of(results.begin(), results.end(), [](const CheckResult& result) {

@@ -172,7 +172,9 @@ int example(const Options& options) {
   };
   std::vector<ExampleStep> steps = run_steps();
   if (!options.mistake.empty()) {
-    block.program = make_mistake(block.program, parse_mistake(options.mistake));
+    BrokenModel broken = make_mistake(block.program, block.sources, parse_mistake(options.mistake));
+    block.program = std::move(broken.program);
+    block.sources = std::move(broken.weights);
     std::vector<ExampleStep> wrong = run_steps();
     expect_change(steps, wrong, options);
     steps = std::move(wrong);

@@ -285,8 +285,8 @@ int trace_command(const Options& options) {
   TraceInput input(first_inputs(options.prompt, model));
   std::shared_ptr<const BoundProgram> bound = model.bound();
   if (mistake) {
-    bound = std::make_shared<const BoundProgram>(make_mistake(model.program(), *mistake),
-                                                 model.weights());
+    BrokenModel broken = make_mistake(model.program(), model.weights(), *mistake);
+    bound = std::make_shared<const BoundProgram>(std::move(broken.program), broken.weights);
   }
   Trace trace(options, bound->program(), model.family(), std::move(input));
   trace.run(bound);

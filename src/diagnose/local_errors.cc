@@ -65,9 +65,15 @@ std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& 
     each_site();
     if (event.site.site == Site::kTokens) return;
     const ValueId value = *program.find_value(event.site);
-    if (!judged.insert(value).second) return;
     const auto found = other.find(to_string(event.site));
     LocalError error{event.site};
+    if (!judged.insert(value).second) {
+      // A later name of a value means what the earlier one was given.
+      if (found == other.end() || !all_finite(found->second)) return;
+      error.relative = distance(found->second, event.value.as<double>());
+      if (error.relative != 0) errors.push_back(error);
+      return;
+    }
     if (found == other.end()) {
       error.missing = true;
       errors.push_back(error);

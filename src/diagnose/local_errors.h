@@ -22,7 +22,8 @@ struct LocalError {
 
 /// Runs `right` in double over the inputs and puts the other side's value in the place of each
 /// named value once it was compared, so that every step is judged on the other side's own inputs.
-/// A step behind a missing value is not judged. Sites that name the same value are judged once.
+/// A step behind a missing value is not judged. Sites that name the same value are judged once, and
+/// again only where the other side has another value under the later name.
 /// `each_site` is called for every site and may throw to stop.
 std::vector<LocalError> local_errors(const std::shared_ptr<const BoundProgram>& right,
                                      std::span<const SequenceInput> inputs, const SiteValues& other,

@@ -33,8 +33,15 @@ class Executor<T>::Pass {
   struct RotaryAngles {
     RotarySpec spec;
     Rows rows;
+    RowPosition position = RowPosition::kRight;
+    int64_t offset = 0;
     std::vector<T> cosine, sine;
     kernels::RotaryTable table;
+
+    bool serves(const RotaryParams& params, Rows of_rows) const {
+      return rows == of_rows && spec == params.rotary && position == params.position &&
+             offset == params.offset;
+    }
   };
   // Attention of one step: its stores, its key ranges, its cache pointers.
   struct AttentionJob {
@@ -65,7 +72,7 @@ class Executor<T>::Pass {
   void add_epilogue(const GemmPartPlan& plan, kernels::GemmPart& part,
                     std::vector<kernels::EpilogueOp>& ops);
   void size_scratch();
-  const RotaryAngles& angles(const RotarySpec& spec, Rows rows) const;
+  const RotaryAngles& angles(const RotaryParams& params, Rows rows) const;
   kernels::AttentionArgs fast_attention_args(StepId id) const;
 
   // executor_steps.cc
@@ -78,6 +85,7 @@ class Executor<T>::Pass {
   bool run_fast_elementwise(const Step& step, int64_t count, const Worker& worker);
   void run_rotary(const Step& step, const Worker& worker);
   void run_custom(const Step& step, const Worker& worker);
+  void run_custom_sequences(const Step& step, const Worker& worker);
   void check_cancel() const;
   /// Calls body with the arithmetic of the pass.
   template <typename Body>

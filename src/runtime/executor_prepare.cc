@@ -107,7 +107,7 @@ void Executor<T>::Pass::prepare_attention(StepId id) {
                    wanted(attention.cached_values);
   const bool square = job.wants_scores || job.wants_pattern;
   job.slopes.assign(params.alibi_slopes.begin(), params.alibi_slopes.end());
-  job.use_fast = executor_.options_.kernels != nullptr && !square && !params.modulo_kv_map;
+  job.use_fast = executor_.options_.kernels != nullptr && !square && !params.plain_only();
 
   for (size_t i = 0; i < sequences_.size(); ++i) {
     KvStore<T>& kv = sequences_[i].state->stores[store];
@@ -181,7 +181,7 @@ void Executor<T>::Pass::add_epilogue(const GemmPartPlan& plan, kernels::GemmPart
         case Absorbed::kRotary: {
           const auto& params = std::get<RotaryParams>(next.params);
           ops.push_back({.kind = Kind::kRotary,
-                         .rotary = &angles(params.rotary, program().value(next.output).rows).table,
+                         .rotary = &angles(params, program().value(next.output).rows).table,
                          .head_width = params.head_width});
           break;
         }

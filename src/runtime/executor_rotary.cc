@@ -13,14 +13,17 @@ template <typename T>
 void Executor<T>::Pass::prepare_rotary() {
   for (const Step& each : program().steps) {
     if (each.op != Op::kRotary) continue;
-    const RotarySpec& spec = std::get<RotaryParams>(each.params).rotary;
+    const auto& params = std::get<RotaryParams>(each.params);
+    const RotarySpec& spec = params.rotary;
     const Rows rows = program().value(each.output).rows;
-    const auto known = [&](const RotaryAngles& a) { return a.rows == rows && a.spec == spec; };
+    const auto known = [&](const RotaryAngles& a) { return a.serves(params, rows); };
     if (std::any_of(angles_.begin(), angles_.end(), known)) continue;
 
     RotaryAngles angles;
     angles.spec = spec;
     angles.rows = rows;
+    angles.position = params.position;
+    angles.offset = params.offset;
     const size_t values = rows_.positions(rows).size() * static_cast<size_t>(spec.width / 2);
     angles.cosine.reserve(values);
     angles.sine.reserve(values);
@@ -46,8 +49,8 @@ template <typename T>
 void Executor<T>::Pass::add_angles(RotaryAngles& angles, const RotaryFrequencies& f,
                                    size_t i) const {
   const Rows rows = angles.rows;
-  const auto positions = rows_.positions(rows).subspan(static_cast<size_t>(rows_.begin(rows, i)),
-                                                       static_cast<size_t>(rows_.count(rows, i)));
+  std::vector<int64_t> positions = rows_.positions(rows, i, angles.position);
+  for (int64_t& position : positions) position += angles.offset;
   if (const reference::ArithmeticRules* rules = executor_.options_.rules) {
     return round_angles(*rules, f, positions, angles);
   }
@@ -98,9 +101,9 @@ void Executor<T>::Pass::round_angles(const reference::ArithmeticRules& rules,
 }
 
 template <typename T>
-auto Executor<T>::Pass::angles(const RotarySpec& spec, Rows rows) const -> const RotaryAngles& {
+auto Executor<T>::Pass::angles(const RotaryParams& params, Rows rows) const -> const RotaryAngles& {
   for (const RotaryAngles& angles : angles_) {
-    if (angles.rows == rows && angles.spec == spec) return angles;
+    if (angles.serves(params, rows)) return angles;
   }
   throw internal_error("rotary angles were not prepared");
 }

@@ -99,7 +99,6 @@ template <typename T>
 void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
   const Value& output = program().value(each.output);
   T* y = value(each.output);
-  const auto positions = rows_.positions(output.rows);
   const auto [begin, end] = worker.slice(rows_.count(output.rows));
   if (each.op == Op::kInput) {
     for (size_t i = 0; i < sequences_.size(); ++i) {
@@ -114,6 +113,22 @@ void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
     return;
   }
   const auto& params = std::get<EmbedParams>(each.params);
+  std::vector<int64_t> by_rule;
+  std::span<const int64_t> positions = rows_.positions(output.rows);
+  if (params.position != RowPosition::kRight) {
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      const auto own = rows_.positions(output.rows, i, params.position);
+      by_rule.insert(by_rule.end(), own.begin(), own.end());
+    }
+    positions = by_rule;
+  }
+  // Rows that the caller asked for were checked; a mistake may point beside the table.
+  const auto read_row = [&](int64_t wanted, T* out) {
+    const int64_t rows = program().weight(each.weights[0]).shape[0];
+    wanted = params.only_row.value_or(wanted + params.offset);
+    executor_.weights_.read_weight_row(each.weights[0], std::clamp<int64_t>(wanted, 0, rows - 1),
+                                       out);
+  };
   const auto ids = rows_.ids(output.rows);
   const auto types = rows_.token_types();
   const auto half = output.width / 2;
@@ -128,19 +143,18 @@ void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
         const int64_t i = halves ? (d < sines ? d : d - sines) : d / 2;
         const bool is_sine = halves ? d < sines : d % 2 == 0;
         double angle =
-            static_cast<double>(positions[row]) /
+            static_cast<double>(positions[row] + params.offset) /
             std::pow(10000.0, 2.0 * static_cast<double>(i) / static_cast<double>(output.width));
         if (executor_.options_.rules != nullptr)
           angle = static_cast<double>(static_cast<float>(angle));
         out[d] = static_cast<T>(is_sine ? std::sin(angle) : std::cos(angle));
       }
     } else if (each.op == Op::kEmbedPositions) {
-      executor_.weights_.read_weight_row(each.weights[0], positions[row] + params.offset, out);
+      read_row(positions[row], out);
     } else if (each.op == Op::kEmbedTypes) {
-      const int64_t type = output.rows == Rows::kMain ? types[row] : 0;
-      executor_.weights_.read_weight_row(each.weights[0], type, out);
+      read_row(output.rows == Rows::kMain ? types[row] : 0, out);
     } else {
-      executor_.weights_.read_weight_row(each.weights[0], ids[row], out);
+      read_row(ids[row], out);
     }
     store(out, output.width);
   }
@@ -237,7 +251,7 @@ template <typename T>
 void Executor<T>::Pass::run_rotary(const Step& each, const Worker& worker) {
   const auto& params = std::get<RotaryParams>(each.params);
   const Rows rows = program().value(each.output).rows;
-  const RotaryAngles& a = angles(params.rotary, rows);
+  const RotaryAngles& a = angles(params, rows);
   const int64_t stride = params.heads * params.head_width;
   if constexpr (std::is_same_v<T, float>) {
     if (const kernels::CpuKernels* table = executor_.options_.kernels) {
@@ -256,6 +270,7 @@ void Executor<T>::Pass::run_rotary(const Step& each, const Worker& worker) {
 template <typename T>
 void Executor<T>::Pass::run_custom(const Step& each, const Worker& worker) {
   const auto& params = std::get<CustomParams>(each.params);
+  if (params.apply_sequence) return run_custom_sequences(each, worker);
   const Value& output = program().value(each.output);
   std::vector<std::vector<double>> rows(each.inputs.size());
   std::vector<std::span<const double>> spans(each.inputs.size());
@@ -274,6 +289,31 @@ void Executor<T>::Pass::run_custom(const Step& each, const Worker& worker) {
     T* y = value(each.output) + m * output.width;
     std::transform(out.begin(), out.end(), y, [](double v) { return static_cast<T>(v); });
     store(y, output.width);
+  }
+}
+
+template <typename T>
+void Executor<T>::Pass::run_custom_sequences(const Step& each, const Worker& worker) {
+  const auto& params = std::get<CustomParams>(each.params);
+  const Value& output = program().value(each.output);
+  std::vector<std::vector<double>> inputs(each.inputs.size());
+  std::vector<std::span<const double>> spans(each.inputs.size());
+  std::vector<double> out;
+  const auto [begin, end] = worker.slice(static_cast<int64_t>(sequences_.size()));
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t first = rows_.begin(output.rows, static_cast<size_t>(i));
+    const int64_t rows = rows_.count(output.rows, static_cast<size_t>(i));
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const int64_t width = program().value(each.inputs[k]).width;
+      const T* x = value(each.inputs[k]) + first * width;
+      inputs[k].assign(x, x + rows * width);
+      spans[k] = inputs[k];
+    }
+    out.resize(static_cast<size_t>(rows * output.width));
+    params.apply_sequence(spans, out, rows);
+    T* y = value(each.output) + first * output.width;
+    std::transform(out.begin(), out.end(), y, [](double v) { return static_cast<T>(v); });
+    store(y, rows * output.width);
   }
 }
 

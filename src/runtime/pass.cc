@@ -1,6 +1,7 @@
 #include "runtime/pass.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "mainstem/error.h"
@@ -129,6 +130,17 @@ void PassRows<T>::check_position_table(const StackSpec& stack, Rows rows) const 
 }
 
 template <typename T>
+std::vector<int64_t> PassRows<T>::positions(Rows rows, size_t sequence, RowPosition rule) const {
+  const auto first = positions(rows).begin() + begin(rows, sequence);
+  std::vector<int64_t> result(first, first + count(rows, sequence));
+  if (rule == RowPosition::kRight) return result;
+  const bool counts_past = rule == RowPosition::kWithPadding && rows == Rows::kMain;
+  const int64_t past = counts_past ? sequences_[sequence].state->length : 0;
+  std::iota(result.begin(), result.end(), past);
+  return result;
+}
+
+template <typename T>
 int64_t PassRows<T>::key_count(const AttentionParams& params, Rows rows, size_t sequence) const {
   const SequenceState<T>& state = *sequences_[sequence].state;
   if (params.cross || rows == Rows::kEncoder) {
@@ -151,11 +163,14 @@ std::vector<kernels::KeyRange> PassRows<T>::key_ranges(const AttentionParams& pa
     if (encoder_keys) {
       first = count(Rows::kEncoder, i) > 0 ? sequences_[i].encoder_padding : state.encoder_padding;
     }
-    const int64_t past = encoder_keys ? 0 : state.length;
+    if (params.sees_padding) first = 0;
+    const int64_t past = encoder_keys || params.from_first_key ? 0 : state.length;
     for (int64_t t = 0; t < count(rows, i); ++t) {
       const int64_t self = past + t;
       kernels::KeyRange range{first, keys};
-      if (params.mask != MaskKind::kFull) range.end = self + 1;
+      if (params.mask != MaskKind::kFull) {
+        range.end = std::min(self + 1 + params.diagonal, keys);
+      }
       if (params.mask == MaskKind::kWindow) {
         range.begin = std::max(first, self - params.window + 1);
       }

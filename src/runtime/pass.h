@@ -45,6 +45,8 @@ class PassRows {
   std::span<const int64_t> positions(Rows rows) const {
     return positions_[static_cast<size_t>(rows)];
   }
+  /// Of the rows of sequence i, by another rule.
+  std::vector<int64_t> positions(Rows rows, size_t sequence, RowPosition rule) const;
   std::span<const int64_t> token_types() const { return token_types_; }
   /// Main row of each head row.
   std::span<const int64_t> head_rows() const { return head_rows_; }

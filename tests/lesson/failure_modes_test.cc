@@ -36,7 +36,7 @@ class FailureModes : public ::testing::Test {
   }
 
   Program broken(const std::string& mistake) const {
-    return make_mistake(program_, parse_mistake(mistake));
+    return make_mistake(program_, weights_, parse_mistake(mistake)).program;
   }
 
   /// The one check, on the right program and on a broken one.
@@ -123,7 +123,7 @@ TEST_F(FailureModes, ASubLayerOfAnotherWidthCannotJoinTheStream) {
 // ------------------------------------------------------------------ norm applied to wrong tensor
 
 TEST_F(FailureModes, ANormInTheWrongPlace) {
-  expect_caught("norm.placement", "norms", "blocks.0.attn_norm is missing");
+  expect_caught("norm.placement", "norms", "blocks.0.attn_norm differs from the spec's step");
   // It runs, keeps the shape and stays causal: nothing but the values tells.
   const auto x = random_rows(4);
   const auto right = run(program_, x), wrong = run(broken("norm.placement"), x);

@@ -161,7 +161,7 @@ std::vector<double> diagonal(size_t size, double value) {
 class BrokenGradients : public Gradients {
  protected:
   Program broken(const std::string& mistake) const {
-    return make_mistake(build_block_program(spec_), {mistake, -1});
+    return make_mistake(build_block_program(spec_), weights_, {mistake, -1}).program;
   }
 };
 

@@ -24,9 +24,9 @@ testing::TestModel grouped_block() {
 
 testing::TestModel small_llama() { return testing::make_model(testing::small_decoder(), 2); }
 
-Checks failed(const Program& program, const WeightSources& sources) {
+Checks failed(const BrokenModel& model) {
   Checks ids;
-  for (const CheckResult& result : check(program, sources, {.threads = 1})) {
+  for (const CheckResult& result : check(model.program, model.weights, {.threads = 1})) {
     if (result.status == CheckStatus::kFailed) ids.insert(result.id);
   }
   return ids;

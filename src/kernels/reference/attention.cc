@@ -31,7 +31,8 @@ class Row {
   void run(const Query& query) {
     query_ = query;
     const int64_t group = args_.heads / args_.kv_heads;
-    kv_head_ = args_.modulo_kv_map ? query.head % args_.kv_heads : query.head / group;
+    kv_head_ =
+        args_.kv_map.empty() ? query.head / group : args_.kv_map[static_cast<size_t>(query.head)];
     square_ = (query.head * sequence_.rows + query.row) * sequence_.key_count;
     if (args_.parts.scores) make_scores();
     if (args_.parts.pattern) make_pattern();
@@ -74,12 +75,13 @@ class Row {
 
   /// Leaves exp(score - maximum) in the buffer and their sum in total_.
   void make_pattern() {
-    const int64_t from = query_.from, to = query_.to;
     if (!args_.parts.scores) {
-      for (int64_t s = from; s < to; ++s) {
+      for (int64_t s = query_.from; s < query_.to; ++s) {
         buffer_[s] = static_cast<double>(sequence_.scores[square_ + s]);
       }
     }
+    if (args_.hidden_score) show_hidden_keys(*args_.hidden_score);
+    const int64_t from = query_.from, to = query_.to;
     Number maximum = -INFINITY;
     for (int64_t s = from; s < to; ++s) {
       const Number score = at_buffer(s);
@@ -96,6 +98,15 @@ class Row {
       pattern[s] = s >= from && s < to ? static_cast<T>(a_.pattern(at_buffer(s), total_))
                                        : static_cast<T>(0);
     }
+  }
+
+  /// From here on every key has a part, those that the mask hides by the one score.
+  void show_hidden_keys(double score) {
+    if (query_.from >= query_.to) query_.from = query_.to = 0;
+    std::fill(buffer_, buffer_ + query_.from, score);
+    std::fill(buffer_ + query_.to, buffer_ + sequence_.key_count, score);
+    query_.from = 0;
+    query_.to = sequence_.key_count;
   }
 
   void make_mix() {

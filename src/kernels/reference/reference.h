@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "kernels/reference/arithmetic.h"
@@ -99,7 +100,8 @@ struct AttentionArgs {
   int64_t heads = 0, kv_heads = 0, head_width = 0;
   double scale = 1, soft_cap = 0;
   std::span<const double> alibi_slopes;
-  bool modulo_kv_map = false;
+  std::span<const int64_t> kv_map;     ///< kv head of each query head; empty: h / (H/K)
+  std::optional<double> hidden_score;  ///< score of a key out of range; none: it has no part
   AttentionParts parts = {};
   const std::atomic<bool>* cancel = nullptr;  ///< once true: returns early, `out` is incomplete
 };

@@ -1,0 +1,167 @@
+// Quantised blocks whose nibbles are read in another order. The bytes are rearranged so that the
+// right reader gives what the wrong one gives of the file's bytes.
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "diagnose/causes/place.h"
+
+namespace mainstem::causes {
+namespace {
+
+/// Where a format keeps its quants. A chunk of n bytes holds 2n elements, the low nibbles first.
+struct NibbleLayout {
+  DType dtype;
+  int chunk_bytes, chunks, nibbles;
+  int high = -1;             ///< byte offset of the fifth bits
+  bool high_planes = false;  ///< bit e/32 of byte e%32; else bit e of one word
+};
+constexpr NibbleLayout kLayouts[] = {
+    {DType::kQ4_0, 16, 1, 2},    {DType::kQ4_1, 16, 1, 4},  {DType::kQ5_0, 16, 1, 6, 2},
+    {DType::kQ5_1, 16, 1, 8, 4}, {DType::kQ4_K, 32, 4, 16}, {DType::kQ5_K, 32, 4, 48, 16, true},
+};
+
+const NibbleLayout* layout_of(DType dtype) {
+  for (const NibbleLayout& layout : kLayouts) {
+    if (layout.dtype == dtype) return &layout;
+  }
+  return nullptr;
+}
+
+class Block {
+ public:
+  Block(const NibbleLayout& layout, uint8_t* bytes) : layout_(layout), bytes_(bytes) {}
+
+  int get(int e) const {
+    const int low = bytes_[byte(e)] >> shift(e) & 15;
+    return layout_.high < 0 ? low : low | (bytes_[high_byte(e)] >> high_bit(e) & 1) << 4;
+  }
+  void set(int e, int value) {
+    write(byte(e), shift(e), 15, value & 15);
+    if (layout_.high >= 0) write(high_byte(e), high_bit(e), 1, value >> 4);
+  }
+
+ private:
+  int byte(int e) const {
+    const int n = layout_.chunk_bytes;
+    return layout_.nibbles + e / (2 * n) * n + e % n;
+  }
+  int shift(int e) const { return e % (2 * layout_.chunk_bytes) < layout_.chunk_bytes ? 0 : 4; }
+  int high_byte(int e) const { return layout_.high + (layout_.high_planes ? e % 32 : e / 8); }
+  int high_bit(int e) const { return layout_.high_planes ? e / 32 : e % 8; }
+  void write(int at, int bit, int mask, int value) {
+    bytes_[at] = static_cast<uint8_t>((bytes_[at] & ~(mask << bit)) | value << bit);
+  }
+
+  const NibbleLayout& layout_;
+  uint8_t* bytes_;
+};
+
+enum class Misread : uint8_t {
+  kNeighbours,      ///< both nibbles of a byte are neighbours
+  kHighFirst,       ///< the high nibbles are the first half
+  kTwosComplement,  ///< a nibble is a signed number instead of one with 8 added
+};
+
+void misread_block(const NibbleLayout& layout, Misread misread, uint8_t* bytes) {
+  const int n = layout.chunk_bytes;
+  Block block(layout, bytes);
+  std::vector<int> right;
+  for (int e = 0; e < 2 * n * layout.chunks; ++e) right.push_back(block.get(e));
+  for (int e = 0; e < 2 * n * layout.chunks; ++e) {
+    const int first = e / (2 * n) * 2 * n;
+    const int at = e - first;
+    int value = right[static_cast<size_t>(e)];
+    switch (misread) {
+      case Misread::kNeighbours:
+        value = right[static_cast<size_t>(first + at % 2 * n + at / 2)];
+        break;
+      case Misread::kHighFirst:
+        value = right[static_cast<size_t>(first + (at + n) % (2 * n))];
+        break;
+      case Misread::kTwosComplement:
+        value ^= 8;
+        break;
+    }
+    block.set(e, value);
+  }
+}
+
+WeightSource misread_tensor(const WeightSource& source, Misread misread) {
+  const NibbleLayout& layout = *layout_of(source.tensor.dtype());
+  const auto bytes = static_cast<size_t>(source.tensor.bytes());
+  auto copy = std::make_shared<AlignedBuffer>(bytes);
+  std::memcpy(copy->data(), source.tensor.data(), bytes);
+  const auto step = static_cast<size_t>(info(layout.dtype).block_bytes);
+  for (size_t at = 0; at + step <= bytes; at += step) {
+    misread_block(layout, misread, copy->as<uint8_t>() + at);
+  }
+  WeightSource result = source;
+  result.tensor = TensorView(layout.dtype, source.tensor.shape(), copy->data());
+  result.keep_alive = copy;
+  return result;
+}
+
+struct Quantised {
+  std::string name;
+  WeightSource source;
+  std::vector<ValueId> made;
+};
+
+}  // namespace
+
+void weight_quant_layout(const Place& place, Forms& forms) {
+  std::vector<Quantised> matrices;
+  for (Op op : {Op::kEmbedTokens, Op::kLinear}) {
+    for (ValueId value : place.made_by(op)) {
+      const auto source = source_of(place, value, 0);
+      if (!source || layout_of(source->tensor.dtype()) == nullptr) continue;
+      const std::string& name =
+          place.program().weight(maker(place.program(), value).weights[0]).name;
+      bool known = false;
+      for (Quantised& each : matrices) {
+        if (each.name != name) continue;
+        each.made.push_back(value);
+        known = true;
+      }
+      if (!known) matrices.push_back({name, *source, {value}});
+    }
+  }
+  const auto add = [&](const std::vector<Quantised>& chosen, Misread misread,
+                       const std::string& which) {
+    const std::string_view type = name(chosen.front().source.tensor.dtype());
+    std::vector<ValueId> made;
+    for (const Quantised& each : chosen) {
+      made.insert(made.end(), each.made.begin(), each.made.end());
+    }
+    std::string what = "the two nibbles of a byte are neighbours";
+    if (misread == Misread::kHighFirst) what = "high nibbles are the first half of a block";
+    if (misread == Misread::kTwosComplement) what = "a nibble is a signed number";
+    forms.add({.yours = fmt::format("{} in {} ({})", what, which, type),
+               .reference = misread == Misread::kTwosComplement
+                                ? "a nibble is a number with 8 added"
+                                : "low nibbles are the first half of a block, high ones the second",
+               .usual_place = "the code that unpacks quantised blocks",
+               .fix = "Unpack the block as its format says."},
+              place.shown(made), [chosen, misread](Edited& edited, Numbers) {
+                for (const Quantised& each : chosen) {
+                  edited.weights[each.name] = misread_tensor(each.source, misread);
+                }
+              });
+  };
+  for (const Misread misread :
+       {Misread::kNeighbours, Misread::kHighFirst, Misread::kTwosComplement}) {
+    for (const NibbleLayout& layout : kLayouts) {
+      if (misread == Misread::kTwosComplement && layout.dtype != DType::kQ4_0) continue;
+      std::vector<Quantised> same;
+      for (const Quantised& each : matrices) {
+        if (each.source.tensor.dtype() == layout.dtype) same.push_back(each);
+      }
+      if (same.size() > 1) add(same, misread, "every matrix");
+      for (const Quantised& each : same) add({each}, misread, place.label(each.made.front()));
+    }
+  }
+}
+
+}  // namespace mainstem::causes
