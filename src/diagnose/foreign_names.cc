@@ -47,6 +47,18 @@ SiteNames list_of(Naming naming, const FamilyNames& names) {
   return {};
 }
 
+SiteNames list_of(MoreNames kind, const FamilyNames& names) {
+  switch (kind) {
+    case MoreNames::kBridge:
+      return names.bridge;
+    case MoreNames::kHooks:
+      return names.more_hooks;
+    case MoreNames::kNodes:
+      return names.more_nodes;
+  }
+  return {};
+}
+
 bool has_bias(const Program& program, ValueId value) {
   const Step& step = program.step(program.value(value).producer);
   return step.op == Op::kLinear && step.weights.size() > 1 && step.weights[1] != kNoId;
@@ -181,6 +193,25 @@ class Names {
 };
 
 }  // namespace
+
+std::vector<std::string> more_names(MoreNames kind, std::string_view family, const SiteId& site) {
+  std::vector<std::string> found;
+  // A family's rows for a site stand in the place of the shared ones.
+  for (const FamilyNames* names : {family_names(family), &shared_names()}) {
+    if (names == nullptr) continue;
+    bool has_rows = false;
+    for (const SiteName& row : list_of(kind, *names)) {
+      if (row.site != site.site) continue;
+      has_rows = true;
+      std::string name(row.name);
+      replace(name, '*', "blocks.%");
+      replace(name, '%', std::to_string(site.layer));
+      if (!name.empty()) found.push_back(std::move(name));
+    }
+    if (has_rows && kind == MoreNames::kBridge) break;
+  }
+  return found;
+}
 
 std::string foreign_name(Naming naming, const Program& program, std::string_view family,
                          ValueId value, const SiteId& own) {

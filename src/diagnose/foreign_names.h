@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mainstem/program.h"
 
@@ -26,5 +27,14 @@ std::string foreign_name(Naming naming, const Program& program, std::string_view
 /// the world has none: of a site outside the blocks, and of families it does not have.
 std::string foreign_block(Naming naming, const Program& program, std::string_view family,
                           const SiteId& site);
+
+/// Names beside foreign_name()'s under which dumps hold a value.
+enum class MoreNames : uint8_t {
+  kBridge,  ///< paths of TransformerLens 3: `.hook_out` is the value
+  kHooks,   ///< other hooks of TransformerLens
+  kNodes,   ///< other nodes of llama.cpp
+};
+/// All of that kind for one name of a value. One name may stand for several values.
+std::vector<std::string> more_names(MoreNames kind, std::string_view family, const SiteId& site);
 
 }  // namespace mainstem

@@ -73,10 +73,33 @@ constexpr SiteName kSharedNodes[] = {{kTokenEmbed, "embd"},
                                      {kResidPost, "l_out-%"},
                                      {kFinalNorm, "result_norm"},
                                      {kLogits, "result_output"}};
+constexpr SiteName kSharedBridge[] = {
+    {kTokenEmbed, "embed"},    {kPosEmbed, "pos_embed"},  {kAttnNorm, "*.ln1"},
+    {kQ, "*.attn.q"},          {kK, "*.attn.k"},          {kV, "*.attn.v"},
+    {kQNorm, "*.attn.q_norm"}, {kKNorm, "*.attn.k_norm"}, {kAttnProj, "*.attn.o"},
+    {kMlpNorm, "*.ln2"},       {kMlpGate, "*.mlp.gate"},  {kMlpValue, "*.mlp.in"},
+    {kMlpPre, "*.mlp.in"},     {kMlpProj, "*.mlp.out"},   {kResidPost, "*"},
+    {kFinalNorm, "ln_final"},  {kHead, "unembed"}};
+constexpr SiteName kSharedMoreHooks[] = {{kQNorm, "*.attn.hook_q_normed"},
+                                         {kKNorm, "*.attn.hook_k_normed"},
+                                         {kAttnProj, "*.attn.hook_out"},
+                                         {kMlpNorm, "*.mlp.hook_in"},
+                                         {kMlpProj, "*.mlp.hook_out"}};
+// Older versions had the gated product and its parts as nodes, and joined the heads in one.
+constexpr SiteName kSharedMoreNodes[] = {
+    {kTokenEmbed, "inp_embd"},      {kPattern, "kq_soft_max_ext-%"}, {kAttnMix, "kqv-%"},
+    {kAttnMix, "kqv_merged-%"},     {kAttnMix, "kqv_merged_cont-%"}, {kAttnProj, "kqv_out-%"},
+    {kMlpAct, "ffn_silu-%"},        {kMlpAct, "ffn_gelu-%"},         {kMlpAct, "ffn_relu-%"},
+    {kMlpPre, "ffn_up_b-%"},        {kMlpGate, "ffn_gate_b-%"},      {kMlpValue, "ffn_up_b-%"},
+    {kMlpHidden, "ffn_gate_par-%"}, {kMlpHidden, "ffn_swiglu-%"},    {kMlpHidden, "ffn_geglu-%"},
+    {kMlpProj, "ffn_down-%"}};
 constexpr FamilyNames kShared = {.family = "",
                                  .hugging_face = kSharedModules,
                                  .transformer_lens = kSharedHooks,
-                                 .ggml = kSharedNodes};
+                                 .ggml = kSharedNodes,
+                                 .bridge = kSharedBridge,
+                                 .more_hooks = kSharedMoreHooks,
+                                 .more_nodes = kSharedMoreNodes};
 
 constexpr SiteName kLlamaNodes[] = {{kAttnProj, "attn_out-%"}};
 
@@ -127,6 +150,12 @@ constexpr SiteName kBertHooks[] = {{kTokenEmbed, ""},
                                    {kResidMid, ""},
                                    {kMlpSum, "*.hook_resid_post"},
                                    {kResidPost, "*.hook_normalized_resid_post"}};
+constexpr SiteName kBertBridge[] = {{kResidMid, "*.ln1"}, {kResidPost, "*.ln2"}};
+// The bridge gives the hooks of pre-norm blocks to what stands in their place.
+constexpr SiteName kBertMoreHooks[] = {{kResidMid, "*.hook_attn_out"},
+                                       {kMlpSum, "*.hook_resid_mid"},
+                                       {kResidPost, "*.hook_out"},
+                                       {kPattern, "*.attn.hook_attn_scores"}};
 constexpr SiteName kBertNodes[] = {{kPosEmbed, ""},
                                    {kEmbedSum, "inp_embd"},
                                    {kEmbed, "inp_norm-0"},
@@ -137,6 +166,9 @@ constexpr SiteName kBertNodes[] = {{kPosEmbed, ""},
 // Gemma's modules and hooks see the embedding with its scale.
 constexpr SiteName kGemmaModules[] = {{kTokenEmbed, ""}, {kEmbed, "model.embed_tokens"}};
 constexpr SiteName kGemmaHooks[] = {{kTokenEmbed, ""}, {kEmbed, "hook_embed"}};
+constexpr SiteName kGemmaBridge[] = {{kTokenEmbed, ""}, {kEmbed, "embed"}};
+constexpr SiteName kGemma2Bridge[] = {
+    {kTokenEmbed, ""}, {kEmbed, "embed"}, {kAttnOut, "*.ln1_post"}, {kMlpOut, "*.ln2_post"}};
 constexpr SiteName kGemmaNodes[] = {
     {kEmbed, "inp_scaled"}, {kScores, "kq-%"}, {kResidMid, "sa_out-%"}};
 constexpr SiteName kGemma2Modules[] = {{kTokenEmbed, ""},
@@ -160,6 +192,7 @@ constexpr SiteName kOlmo2Modules[] = {{kMlpNorm, ""},
                                       {kAttnOut, "*.post_attention_layernorm"},
                                       {kResidMid, "*.mlp.gate_proj.input"},
                                       {kMlpOut, "*.post_feedforward_layernorm"}};
+constexpr SiteName kOlmo2Bridge[] = {{kAttnOut, "*.ln1"}, {kMlpOut, "*.ln2"}};
 constexpr SiteName kOlmo2Nodes[] = {{kAttnOut, "attn_post_norm-%"}};
 
 constexpr SiteName kPhiModules[] = {{kQNorm, "*.self_attn.q_layernorm"},
@@ -207,6 +240,9 @@ constexpr SiteName kGptjModules[] = {{kTokenEmbed, "transformer.wte"},
                                      {kMlpHidden, "*.mlp.fc_out.input"},
                                      {kMlpProj, "*.mlp.fc_out"},
                                      {kFinalNorm, "transformer.ln_f"}};
+
+// Their attention hands out the pattern in the place of the scores.
+constexpr SiteName kPatternHooks[] = {{kPattern, "*.attn.hook_attn_scores"}};
 
 constexpr SiteName kOptModules[] = {{kTokenEmbed, "model.decoder.embed_tokens"},
                                     {kPosEmbed, "model.decoder.embed_positions"},
@@ -287,20 +323,28 @@ constexpr std::array kFamilies = {
                 .block = "bert.encoder.layer.%",
                 .hugging_face = kBertModules,
                 .transformer_lens = kBertHooks,
-                .ggml = kBertNodes},
+                .ggml = kBertNodes,
+                .bridge = kBertBridge,
+                .more_hooks = kBertMoreHooks},
     FamilyNames{.family = "gemma",
                 .hugging_face = kGemmaModules,
                 .transformer_lens = kGemmaHooks,
-                .ggml = kGemmaNodes},
+                .ggml = kGemmaNodes,
+                .bridge = kGemmaBridge},
     FamilyNames{.family = "gemma2",
                 .hugging_face = kGemma2Modules,
                 .transformer_lens = kGemmaHooks,
-                .ggml = kGemma2Nodes},
+                .ggml = kGemma2Nodes,
+                .bridge = kGemma2Bridge},
     FamilyNames{.family = "gemma3",
                 .hugging_face = kGemma2Modules,
                 .transformer_lens = kGemmaHooks,
-                .ggml = kGemma3Nodes},
-    FamilyNames{.family = "olmo2", .hugging_face = kOlmo2Modules, .ggml = kOlmo2Nodes},
+                .ggml = kGemma3Nodes,
+                .bridge = kGemma2Bridge},
+    FamilyNames{.family = "olmo2",
+                .hugging_face = kOlmo2Modules,
+                .ggml = kOlmo2Nodes,
+                .bridge = kOlmo2Bridge},
     FamilyNames{.family = "phi", .hugging_face = kPhiModules, .ggml = kPhiNodes},
     FamilyNames{
         .family = "phi3", .hugging_face = kPhi3Modules, .ggml = kPhi3Nodes, .fused_qkv = true},
@@ -314,10 +358,12 @@ constexpr std::array kFamilies = {
     FamilyNames{.family = "gptj",
                 .block = "transformer.h.%",
                 .hugging_face = kGptjModules,
+                .more_hooks = kPatternHooks,
                 .in_ggml = false},
     FamilyNames{.family = "opt",
                 .block = "model.decoder.layers.%",
                 .hugging_face = kOptModules,
+                .more_hooks = kPatternHooks,
                 .in_ggml = false},
     FamilyNames{.family = "opt, post-norm", .hugging_face = kOptPostNormModules},
     FamilyNames{.family = "falcon",

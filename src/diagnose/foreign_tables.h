@@ -23,7 +23,10 @@ struct FamilyNames {
   SiteNames hugging_face = {};
   SiteNames transformer_lens = {};
   SiteNames ggml = {};
-  bool in_hugging_face = true;      ///< transformers has the family
+  SiteNames bridge = {};  ///< components of TransformerLens 3: `.hook_in` and `.hook_out` follow
+  SiteNames more_hooks = {};    ///< what else hooks of TransformerLens 2 and 3 hold the value
+  SiteNames more_nodes = {};    ///< what else llama.cpp calls it, or called it in older versions
+  bool in_hugging_face = true;  ///< transformers has the family
   bool in_transformer_lens = true;  ///< TransformerLens has the family under names like Llama's
   bool in_ggml = true;              ///< llama.cpp runs it
   bool fused_qkv = false;           ///< llama.cpp cuts q, k and v out of one product

@@ -1,0 +1,385 @@
+#include "diagnose/align_pass.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "diagnose/align_program.h"
+#include "mainstem/error.h"
+
+namespace mainstem {
+namespace {
+
+/// An alternative must fit this many times better than what the name says.
+constexpr double kMuchBetter = 4;
+
+bool is_square(const Shape& shape, const Value& value) {
+  return shape.size() == 4 && value.dims[3].letter == 'S';
+}
+
+int64_t heads_of(const Program& program, ValueId value) {
+  const SiteId site = first_site(program, value);
+  if (site.layer < 0) return 0;
+  const StackSpec& stack =
+      site.stack == Stack::kEncoder ? *program.spec.encoder : program.spec.stack;
+  const BlockSpec& block = stack.blocks[static_cast<size_t>(site.layer)];
+  const bool cross = name(site.site).starts_with("cross_");
+  return cross ? block.cross_attention->heads : block.attention.heads;
+}
+
+}  // namespace
+
+AlignPass::AlignPass(const Model& model, const Dump& dump, const DiffOptions& options,
+                     const std::vector<Source>& sources, const RunInputs& inputs,
+                     ArithmeticType type)
+    : model_(model),
+      program_(model.program()),
+      dump_(dump),
+      options_(options),
+      sources_(sources),
+      inputs_(inputs),
+      tolerance_(tolerance_of(type)) {}
+
+void AlignPass::run(const Freedom& freedom) {
+  freedom_ = &freedom;
+  candidates_.clear();
+  chosen_.clear();
+  taken_.clear();
+  open_.clear();
+  notes_.clear();
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    const auto& targets = sources_[s].part.targets;
+    for (size_t t = 0; t < targets.size(); ++t) {
+      if (freedom.targets[s] && *freedom.targets[s] != t) continue;
+      candidates_[targets[t].value].push_back({s, t});
+    }
+  }
+  // What a name says first comes first.
+  for (auto& [value, list] : candidates_) {
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.target < b.target; });
+  }
+  std::vector<ValueId> wanted;
+  std::vector<SiteId> sites;
+  std::set<ValueId> seen;
+  for (const NamedValue& named : program_.sites) {
+    if (!candidates_.contains(named.value) || !seen.insert(named.value).second) continue;
+    wanted.push_back(named.value);
+    sites.push_back(named.site);
+  }
+  auto bound = std::make_shared<BoundProgram>(cut_behind(program_, wanted), model_.weights());
+  Session session(std::move(bound), {.compute = Compute::kF64,
+                                     .threads = options_.threads,
+                                     .sites = std::move(sites),
+                                     .cancel = options_.cancel});
+  std::vector<SequenceInput> own = inputs_.sequences;
+  for (SequenceInput& input : own) input.sequence = session.add_sequence();
+  session.forward_all(own, {}, [&](const TraceEvent& event, void* data) {
+    visit(event, static_cast<double*>(data));
+  });
+  for (size_t s = 0; s < sources_.size(); ++s) {
+    if (!taken_.contains(s)) open_.insert(s);
+  }
+}
+
+std::vector<uint8_t> AlignPass::hidden_of(const Place& place) const {
+  const Value& value = program_.value(place.value);
+  const Step& made = program_.step(value.producer);
+  const auto count = static_cast<size_t>(element_count(place.shape));
+  const bool square = is_square(place.shape, value);
+  const Rows rows = square ? program_.value(made.output).rows : value.rows;
+  const bool keyed = value.dims[1].letter == 'S';
+  std::vector<uint8_t> hidden(count, 0);
+  bool any = false;
+  const int64_t inner =
+      square ? 1 : static_cast<int64_t>(count) / (place.shape[0] * place.shape[1]);
+  for (size_t i = 0; i < count; ++i) {
+    const auto flat = static_cast<int64_t>(i);
+    if (!square) {
+      const int64_t row = flat / inner;
+      if (keyed) continue;
+      hidden[i] = inputs_.is_padding(rows, row / place.shape[1], row % place.shape[1]) ? 1 : 0;
+    } else {
+      const auto& params = std::get<AttentionParams>(made.params);
+      const int64_t s = flat % place.shape[3], t = flat / place.shape[3] % place.shape[2];
+      const int64_t b = flat / (place.shape[1] * place.shape[2] * place.shape[3]);
+      const SequenceInput& sequence = inputs_.sequences[static_cast<size_t>(b)];
+      const bool of_encoder = params.cross || rows == Rows::kEncoder;
+      const int64_t first = of_encoder ? sequence.encoder_left_padding : sequence.left_padding;
+      bool seen = s >= first && !inputs_.is_padding(rows, b, t);
+      if (params.mask != MaskKind::kFull) seen &= s <= t;
+      if (params.mask == MaskKind::kWindow) seen &= t - s < params.window;
+      hidden[i] = seen ? 0 : 1;
+    }
+    any |= hidden[i] != 0;
+  }
+  if (!any) hidden.clear();
+  return hidden;
+}
+
+void AlignPass::visit(const TraceEvent& event, double* data) {
+  Place place{.value = *program_.find_value(event.site),
+              .site = event.site,
+              .shape = event.value.shape(),
+              .reference = {data, static_cast<size_t>(event.value.count())},
+              .token_axis = 1,
+              .hidden = {},
+              .per_row_constant = false};
+  const Value& value = program_.value(place.value);
+  const Step& made = program_.step(value.producer);
+  if (is_square(place.shape, value)) place.token_axis = 2;
+  place.hidden = hidden_of(place);
+  if (const auto* params = std::get_if<AttentionParams>(&made.params)) {
+    place.per_row_constant = place.value == made.scores && !params->alibi_slopes.empty();
+  }
+  std::optional<Chosen> chosen = choose(place);
+  if (!chosen) return;
+  finish(place, *chosen, data);
+  taken_.insert(chosen->source);
+  chosen_.emplace(place.value, std::move(*chosen));
+}
+
+/// ‖theirs − reference‖ / ‖reference‖ over what is known, is compared and is finite.
+double AlignPass::distance(const Place& place, const Numbers& numbers,
+                           bool but_row_constant) const {
+  const auto width = static_cast<size_t>(place.shape.back());
+  double off = 0, size = 0;
+  bool broken = false, any = false;
+  for (size_t begin = 0; begin < numbers.data.size(); begin += width) {
+    const auto counts = [&](size_t i) {
+      return (numbers.known.empty() || numbers.known[i] != 0) &&
+             (place.hidden.empty() || place.hidden[i] == 0);
+    };
+    double theirs = 0, ours = 0;
+    int64_t count = 0;
+    if (but_row_constant) {
+      for (size_t i = begin; i < begin + width; ++i) {
+        if (!counts(i)) continue;
+        theirs += numbers.data[i];
+        ours += place.reference[i];
+        ++count;
+      }
+      theirs /= static_cast<double>(std::max<int64_t>(count, 1));
+      ours /= static_cast<double>(std::max<int64_t>(count, 1));
+    }
+    for (size_t i = begin; i < begin + width; ++i) {
+      if (!counts(i)) continue;
+      const double want = place.reference[i] - ours;
+      double difference = std::abs(numbers.data[i] - theirs - want);
+      if (!numbers.errors.empty()) {
+        difference = std::max(0.0, difference - static_cast<double>(numbers.errors[i]));
+      }
+      if (!std::isfinite(difference)) {
+        broken = true;
+        continue;
+      }
+      any = true;
+      off += difference * difference;
+      size += want * want;
+    }
+  }
+  if (!any || broken) return INFINITY;
+  return size > 0 ? std::sqrt(off / size) : (off > 0 ? INFINITY : 0);
+}
+
+Chosen AlignPass::read(const Place& place, const Candidate& candidate) const {
+  const Source& source = sources_[candidate.source];
+  Numbers theirs = read_numbers(dump_, *source.tensor);
+  const RunSizes sizes = inputs_.sizes(program_, place.value);
+  const Value& value = program_.value(place.value);
+  const bool fused = !source.part.columns.empty();
+  const std::vector<Layout> ways =
+      fused ? fused_layouts(sizes, source.part.width, source.tensor->shape)
+            : layouts(value, sizes, source.tensor->shape, heads_of(program_, place.value));
+  Chosen best{.source = candidate.source,
+              .target = candidate.target,
+              .convention = target(candidate).convention};
+  best.distance = INFINITY;
+  bool first = true;
+  const auto consider = [&](const Layout& layout) {
+    Numbers ours;
+    if (fused) {
+      const Shape whole{sizes.batch, sizes.tokens, source.part.width};
+      ours = columns_of(in_value_order(theirs, layout, whole, 1), source.part.width,
+                        source.part.columns);
+    } else {
+      ours = in_value_order(theirs, layout, place.shape, place.token_axis);
+    }
+    ours = undo(best.convention, std::move(ours), program_, model_.weights(), place.value,
+                place.shape, place.reference);
+    const double off = distance(place, ours, place.per_row_constant);
+    if (!first && !(off * kMuchBetter < best.distance)) return;
+    first = false;
+    best.distance = off;
+    best.numbers = std::move(ours);
+  };
+  for (const Layout& layout : ways) {
+    // Copies of heads say themselves in which order they are.
+    if (layout.repeats > 1 && &layout != &ways.back() && repeats_differ(theirs, layout)) continue;
+    consider(layout);
+    if (best.distance <= tolerance_ || layout.first_row == 0) continue;
+    // Not the last tokens, then: some others.
+    for (int64_t row = layout.first_row - 1; row >= 0 && best.distance > tolerance_; --row) {
+      Layout moved = layout;
+      moved.first_row = row;
+      consider(moved);
+    }
+  }
+  best.close = best.distance <= tolerance_;
+  return best;
+}
+
+std::optional<Chosen> AlignPass::convention_of(const Place& place, const Chosen& plain) const {
+  std::optional<Chosen> best;
+  if (plain.convention != Convention::kNone) return best;
+  for (const Convention convention : conventions_of(program_, place.value)) {
+    const ConventionGroup group = group_of(convention, place.site, place.value);
+    if (freedom_->conventions && !freedom_->conventions->contains(group)) continue;
+    Chosen other = plain;
+    other.convention = convention;
+    other.tried = true;
+    other.numbers = undo(convention, std::move(other.numbers), program_, model_.weights(),
+                         place.value, place.shape, place.reference);
+    other.distance = distance(place, other.numbers,
+                              convention == Convention::kRowConstant || place.per_row_constant);
+    other.close = other.distance <= tolerance_;
+    const double bar = best ? best->distance : plain.distance / kMuchBetter;
+    if (other.close && other.distance < bar) best = std::move(other);
+  }
+  return best;
+}
+
+/// The reading of one tensor as this value: the first that its name allows, or another that fits
+/// where the first does not.
+Chosen AlignPass::read_source(const Place& place, size_t source) const {
+  std::optional<Chosen> best;
+  for (const Candidate& candidate : candidates_.at(place.value)) {
+    if (candidate.source != source) continue;
+    Chosen found = read(place, candidate);
+    if (best && (best->close || !found.close || found.distance * kMuchBetter >= best->distance)) {
+      continue;
+    }
+    best = std::move(found);
+  }
+  return std::move(*best);
+}
+
+std::optional<Chosen> AlignPass::choose(const Place& place) {
+  std::optional<Chosen> best;
+  size_t before = sources_.size();
+  for (const Candidate& candidate : candidates_.at(place.value)) {
+    const size_t source = candidate.source;
+    if (source == before || taken_.contains(source)) continue;
+    before = source;
+    const auto& targets = sources_[source].part.targets;
+    const bool fixed = freedom_->targets[source].has_value();
+    const bool first = fixed || targets[0].value == place.value;
+    const bool only = fixed || std::all_of(targets.begin(), targets.end(), [&](const Target& each) {
+                        return each.value == place.value;
+                      });
+    Chosen found = read_source(place, source);
+    if (!best) {
+      // What may stand for something else is left open until it fits somewhere.
+      if (!found.close && first && !only) {
+        if (auto other = convention_of(place, found)) found = std::move(*other);
+      }
+      if (!found.close && !only) continue;
+      best = std::move(found);
+      taken_.insert(source);
+      continue;
+    }
+    // A further tensor for the value is not needed, and only said where it differs.
+    if (!only && !(found.close && best->close)) continue;
+    taken_.insert(source);
+    if (found.close != best->close) {
+      notes_.push_back("'" + sources_[source].tensor->name + "' and '" +
+                       sources_[best->source].tensor->name +
+                       "' should hold one value and differ; the latter was taken");
+    }
+  }
+  if (best && !best->close) {
+    if (auto other = convention_of(place, *best)) best = std::move(other);
+  }
+  return best;
+}
+
+void AlignPass::finish(const Place& place, Chosen& chosen, double* data) const {
+  const Value& value = program_.value(place.value);
+  const Step& made = program_.step(value.producer);
+  Numbers& numbers = chosen.numbers;
+  const bool scores = place.value == made.scores;
+  for (size_t i = 0; i < numbers.data.size(); ++i) {
+    if (!numbers.known.empty() && numbers.known[i] == 0) continue;
+    const bool hidden = !place.hidden.empty() && place.hidden[i] != 0;
+    // What a mask or padding hides may hold anything.
+    if (hidden && (scores || place.token_axis == 1)) {
+      if (scores) numbers.data[i] = data[i];
+      continue;
+    }
+    if (!numbers.errors.empty() &&
+        std::abs(numbers.data[i] - data[i]) <= static_cast<double>(numbers.errors[i])) {
+      continue;
+    }
+    data[i] = numbers.data[i];
+  }
+}
+
+/// The chosen values that a value stands on: the nearest ones on every way back.
+std::set<ValueId> AlignPass::grounds_of(ValueId value) const {
+  std::set<ValueId> grounds, seen;
+  const auto walk = [&](const auto& self, ValueId from, bool itself) -> void {
+    if (!itself && chosen_.contains(from)) {
+      grounds.insert(from);
+      return;
+    }
+    if (!seen.insert(from).second) return;
+    const Step& made = program_.step(program_.value(from).producer);
+    const bool mix = from == made.output && made.scores != kNoId;
+    if (mix && chosen_.contains(made.pattern)) {
+      grounds.insert(made.pattern);
+      return self(self, made.inputs[2], false);
+    }
+    if ((mix || from == made.pattern) && made.scores != kNoId && chosen_.contains(made.scores)) {
+      grounds.insert(made.scores);
+      if (mix) self(self, made.inputs[2], false);
+      return;
+    }
+    const bool needs_values = mix || made.scores == kNoId;
+    for (size_t i = 0; i < made.inputs.size(); ++i) {
+      if (i == 2 && !needs_values) continue;
+      self(self, made.inputs[i], false);
+    }
+  };
+  walk(walk, value, true);
+  return grounds;
+}
+
+std::set<ConventionGroup> AlignPass::unconfirmed() const {
+  std::map<ConventionGroup, bool> groups;
+  const auto group = [&](ValueId value, const Chosen& chosen) {
+    return group_of(chosen.convention, first_site(program_, value), value);
+  };
+  for (const auto& [value, chosen] : chosen_) {
+    if (!chosen.tried) continue;
+    // Nothing stands behind logits; that they sum to the same says enough.
+    bool& confirmed = groups[group(value, chosen)];
+    confirmed |= chosen.convention == Convention::kRowConstant;
+  }
+  if (groups.empty()) return {};
+  for (const auto& [value, chosen] : chosen_) {
+    if (!chosen.close) continue;
+    for (const ValueId ground : grounds_of(value)) {
+      const Chosen& below = chosen_.at(ground);
+      if (!below.tried) continue;
+      const ConventionGroup theirs = group(ground, below);
+      if (chosen.tried && group(value, chosen) == theirs) continue;
+      groups[theirs] = true;
+    }
+  }
+  std::set<ConventionGroup> unconfirmed;
+  for (const auto& [each, confirmed] : groups) {
+    if (!confirmed) unconfirmed.insert(each);
+  }
+  return unconfirmed;
+}
+
+}  // namespace mainstem

@@ -1,0 +1,21 @@
+#include "diagnose/align_program.h"
+
+#include <algorithm>
+
+namespace mainstem {
+
+Program cut_behind(const Program& program, const std::vector<ValueId>& wanted) {
+  StepId last = 0;
+  for (const ValueId value : wanted) last = std::max(last, program.value(value).producer);
+  Program cut = program;
+  cut.steps.resize(static_cast<size_t>(last) + 1);
+  std::erase_if(cut.sites, [&](const NamedValue& named) {
+    return program.value(named.value).producer > last;
+  });
+  // A step's values are numbered behind those of the steps before it.
+  while (cut.values.back().producer > last) cut.values.pop_back();
+  cut.output = cut.steps.back().output;
+  return cut;
+}
+
+}  // namespace mainstem
