@@ -1,0 +1,243 @@
+// Clean runs of every family are no findings, in any arithmetic that is imitated; a value that was
+// changed is found at its own step and nowhere else.
+
+#include "mainstem/diff.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "diagnose/made_dump.h"
+
+namespace mainstem {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using namespace mainstem::testing;
+
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(family_folder(""))) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string found(const DiffReport& report) {
+  std::string text = std::string(name(report.verdict)) + " " + report.reason;
+  for (const StepReport& step : report.steps) {
+    if (step.verdict == StepVerdict::kOk || step.verdict == StepVerdict::kInherited) continue;
+    text += "\n" + to_string(step.site) + " " + std::string(name(step.verdict)) + " local " +
+            std::to_string(*step.local) + " ratio " + std::to_string(*step.ratio);
+  }
+  return text;
+}
+
+class Diff : public ::testing::TestWithParam<std::string> {
+ protected:
+  Diff() : model_(load_family(GetParam())), input_(some_input(model_, 9)) {}
+  MadeDump run(const SessionOptions& how) const { return {model_.bound(), input_, how}; }
+  DiffReport compare(const MadeDump& dump) const {
+    return diff(model_, dump.open(), {.threads = 1});
+  }
+
+  Model model_;
+  SequenceInput input_;
+};
+
+TEST_P(Diff, OurOwnFastRunIsNoFinding) {
+  const DiffReport report = compare(run({.compute = Compute::kF32}));
+  EXPECT_EQ(report.verdict, DiffVerdict::kMatch) << found(report);
+  EXPECT_EQ(report.arithmetic, ArithmeticType::kF32);
+  EXPECT_GT(report.steps.size(), 10U);
+  EXPECT_THAT(report.unmapped, IsEmpty());
+}
+
+TEST_P(Diff, HalfPrecisionIsNoFindingAndIsRecognised) {
+  for (const auto& [type, stored] : {std::pair{ArithmeticType::kBF16, DType::kBF16},
+                                     std::pair{ArithmeticType::kF16, DType::kF16},
+                                     std::pair{ArithmeticType::kBF16, DType::kF32}}) {
+    for (int variant : {0, 3}) {
+      MadeDump dump = run({.compute = Compute::kF64, .arithmetic = {type, variant}});
+      dump.store_as(stored);
+      const DiffReport report = compare(dump);
+      EXPECT_EQ(report.verdict, DiffVerdict::kMatch) << found(report);
+      EXPECT_EQ(report.arithmetic, type);
+    }
+  }
+}
+
+TEST_P(Diff, DoubleIsHeldToDouble) {
+  MadeDump dump = run({.compute = Compute::kF64Reference});
+  EXPECT_EQ(compare(dump).verdict, DiffVerdict::kMatch);
+  // A relative error of 1e-9 is far below float32's round-off, but not double's.
+  Tensor& value = dump.at("blocks.0.resid_post");
+  value.data<double>()[3] *= 1 + 1e-9;
+  const DiffReport report = compare(dump);
+  EXPECT_EQ(report.arithmetic, ArithmeticType::kF64);
+  EXPECT_THAT(report.wrong(), Contains("blocks.0.resid_post")) << found(report);
+}
+
+// Every step in its turn is the only one that is wrong.
+TEST_P(Diff, AChangedValueIsWrongAtItsOwnStepAlone) {
+  const MadeDump clean = run({.compute = Compute::kF32});
+  const DiffReport whole = compare(clean);
+  size_t tried = 0;
+  for (const StepReport& step : whole.steps) {
+    if (step.site.site == Site::kScores || step.site.site == Site::kCrossScores) continue;
+    if (++tried % 3 != 0) continue;  // a third of them, spread over the program
+    MadeDump dump = clean;
+    Tensor copy(DType::kF32, dump.at(to_string(step.site)).shape());
+    const auto before = dump.at(to_string(step.site)).as<float>();
+    for (int64_t i = 0; i < copy.count(); ++i) {
+      copy.data<float>()[i] = before[static_cast<size_t>(i)] * (i % 2 == 0 ? 1.01F : 0.98F);
+    }
+    dump.at(to_string(step.site)) = copy;
+    const DiffReport report = compare(dump);
+    ASSERT_TRUE(report.first) << to_string(step.site);
+    EXPECT_EQ(report.steps[*report.first].site, step.site) << found(report);
+    // Its readers are judged on what they read, so they are right; but for other names of it.
+    EXPECT_LE(report.wrong().size(), 5U) << found(report);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Diff, ::testing::ValuesIn(families()),
+                         [](const auto& each) { return each.param; });
+
+class DiffLlama : public ::testing::Test {
+ protected:
+  Model model_ = load_family("llama");
+  SequenceInput input_ = some_input(model_, 9);
+  MadeDump clean_{model_.bound(), input_, {.compute = Compute::kF32}};
+};
+
+TEST_F(DiffLlama, AMissingValueIsJudgedWithTheNextOne) {
+  MadeDump dump = clean_;
+  dump.keep([](const std::string& each) {
+    return each == "tokens" || each.ends_with("resid_post") || each == "embed";
+  });
+  DiffReport report = diff(model_, dump.open(), {.threads = 1});
+  EXPECT_EQ(report.verdict, DiffVerdict::kMatch) << found(report);
+  Tensor changed(DType::kF32, dump.at("blocks.1.resid_post").shape());
+  const auto before = dump.at("blocks.1.resid_post").as<float>();
+  for (int64_t i = 0; i < changed.count(); ++i) {
+    changed.data<float>()[i] = before[static_cast<size_t>(i)] + 0.25F;
+  }
+  dump.at("blocks.1.resid_post") = changed;
+  report = diff(model_, dump.open(), {.threads = 1});
+  ASSERT_TRUE(report.first);
+  const StepReport& step = report.steps[*report.first];
+  EXPECT_EQ(to_string(step.site), "blocks.1.resid_post");
+  EXPECT_THAT(step.from, ElementsAre("blocks.0.resid_post"));
+  EXPECT_THAT(step.covers, Contains("blocks.1.mlp_hidden"));
+}
+
+// One wrong row of many vanishes in the norm of the whole.
+TEST_F(DiffLlama, OneWrongRowIsFound) {
+  const SequenceInput input = some_input(model_, 60);
+  MadeDump dump(model_.bound(), input,
+                {.compute = Compute::kF64, .arithmetic = {ArithmeticType::kBF16, 0}});
+  Tensor& value = dump.at("blocks.0.mlp_proj");
+  const int64_t width = value.shape().back();
+  // The smallest row gets the error, as large as the row itself is.
+  int64_t smallest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t row = 0; row < 60; ++row) {
+    double size = 0;
+    for (int64_t c = 0; c < width; ++c) size += std::pow(value.data<double>()[row * width + c], 2);
+    if (size < least) {
+      least = size;
+      smallest = row;
+    }
+  }
+  for (int64_t c = 0; c < width; ++c) value.data<double>()[smallest * width + c] *= -1;
+  dump.store_as(DType::kBF16);
+  const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+  ASSERT_TRUE(report.first);
+  EXPECT_EQ(to_string(report.steps[*report.first].site), "blocks.0.mlp_proj");
+}
+
+TEST_F(DiffLlama, InfAndNanAreFindingsOfTheirOwn) {
+  MadeDump dump = clean_;
+  dump.at("blocks.0.mlp_proj").data<float>()[5] = std::numeric_limits<float>::infinity();
+  dump.at("blocks.1.k").data<float>()[7] = std::nanf("");
+  const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+  ASSERT_TRUE(report.first);
+  const StepReport& step = report.steps[*report.first];
+  EXPECT_EQ(to_string(step.site), "blocks.0.mlp_proj");
+  EXPECT_THAT(step.first_inf, ElementsAre(0, 0, 5));
+  const auto nan = std::find_if(report.steps.begin(), report.steps.end(),
+                                [](const StepReport& each) { return !each.first_nan.empty(); });
+  ASSERT_NE(nan, report.steps.end());
+  EXPECT_EQ(to_string(nan->site), "blocks.1.k");
+}
+
+TEST_F(DiffLlama, ALowerPrecisionIsToldFromAMistake) {
+  MadeDump dump = clean_;
+  // This product alone ran in bfloat16.
+  MadeDump low(model_.bound(), input_,
+               {.compute = Compute::kF64, .arithmetic = {ArithmeticType::kBF16, 0}});
+  low.store_as(DType::kF32);
+  dump.at("blocks.0.mlp_gate") = low.at("blocks.0.mlp_gate");
+  DiffReport report = diff(model_, dump.open(), {.threads = 1});
+  ASSERT_TRUE(report.first);
+  EXPECT_EQ(to_string(report.steps[*report.first].site), "blocks.0.mlp_gate");
+  EXPECT_EQ(report.steps[*report.first].verdict, StepVerdict::kPrecision);
+  EXPECT_EQ(report.verdict, DiffVerdict::kDivergent);
+  // Noise of the same size is none.
+  dump = clean_;
+  Tensor noisy(DType::kF32, dump.at("blocks.0.mlp_gate").shape());
+  const auto before = dump.at("blocks.0.mlp_gate").as<float>();
+  for (int64_t i = 0; i < noisy.count(); ++i) {
+    const auto sign = static_cast<float>((i * 7919 % 13) - 6) / 6;
+    noisy.data<float>()[i] = before[static_cast<size_t>(i)] * (1 + 0.003F * sign);
+  }
+  dump.at("blocks.0.mlp_gate") = noisy;
+  report = diff(model_, dump.open(), {.threads = 1});
+  ASSERT_TRUE(report.first);
+  EXPECT_EQ(report.steps[*report.first].verdict, StepVerdict::kWrong) << found(report);
+}
+
+TEST_F(DiffLlama, LogitsAreComparedAsPredictions) {
+  const DiffReport same = diff(model_, clean_.open(), {.threads = 1});
+  ASSERT_TRUE(same.logits);
+  EXPECT_EQ(same.logits->top1, 1);
+  EXPECT_LT(same.logits->kl, 1e-9);
+  MadeDump dump = clean_;
+  const std::string site = "head";
+  Tensor turned(DType::kF32, dump.at(site).shape());
+  const auto before = dump.at(site).as<float>();
+  for (int64_t i = 0; i < turned.count(); ++i) {
+    turned.data<float>()[i] = -before[static_cast<size_t>(i)];
+  }
+  dump.at(site) = turned;
+  const DiffReport other = diff(model_, dump.open(), {.threads = 1});
+  ASSERT_TRUE(other.logits);
+  EXPECT_EQ(other.logits->top1, 0);
+  EXPECT_GT(other.logits->kl, 0.01);
+}
+
+TEST_F(DiffLlama, TwoDumpsAreComparedByName) {
+  const DiffReport same = diff(clean_.open(), clean_.open());
+  EXPECT_EQ(same.verdict, DiffVerdict::kMatch);
+  MadeDump dump = clean_;
+  dump.at("blocks.1.q").data<float>()[0] += 1;
+  const DiffReport report = diff(dump.open(), clean_.open());
+  EXPECT_EQ(report.verdict, DiffVerdict::kDivergent);
+  ASSERT_TRUE(report.first);
+  EXPECT_EQ(report.steps[*report.first].name, "blocks.1.q");
+  dump.keep([](const std::string& each) { return each == "embed"; });
+  MadeDump other = clean_;
+  other.keep([](const std::string& each) { return each == "blocks.0.q"; });
+  EXPECT_EQ(diff(dump.open(), other.open()).verdict, DiffVerdict::kIncomparable);
+}
+
+}  // namespace
+}  // namespace mainstem
