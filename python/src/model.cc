@@ -29,8 +29,8 @@ nb::list trace(const Model& model, const Ids& sequences, const Ids& encoder,
   const PassOptions options{.compute = compute_named(compute), .threads = threads};
   std::shared_ptr<const BoundProgram> bound = model.bound();
   if (!mistake.empty()) {
-    bound = std::make_shared<const BoundProgram>(
-        make_mistake(model.program(), parse_mistake(mistake)), model.weights());
+    BrokenModel broken = make_mistake(model.program(), model.weights(), parse_mistake(mistake));
+    bound = std::make_shared<const BoundProgram>(std::move(broken.program), broken.weights);
   }
   return traced(bound, padded_inputs(sequences, encoder), sites, options);
 }
@@ -57,11 +57,13 @@ nb::tuple generated(const Model& model, const std::vector<int64_t>& ids,
 
 nb::list checked(const Model& model, int threads, const std::string& mistake) {
   const auto results = interruptible([&](const CancelFlag& cancel) {
-    const Program program =
-        mistake.empty() ? model.program() : make_mistake(model.program(), parse_mistake(mistake));
-    return check(program, model.weights(), {.threads = threads, .progress = [&](int64_t, int64_t) {
-                                              if (cancel) throw Cancelled{};
-                                            }});
+    const BrokenModel checked_model =
+        mistake.empty() ? BrokenModel{model.program(), model.weights()}
+                        : make_mistake(model.program(), model.weights(), parse_mistake(mistake));
+    return check(checked_model.program, checked_model.weights,
+                 {.threads = threads, .progress = [&](int64_t, int64_t) {
+                    if (cancel) throw Cancelled{};
+                  }});
   });
   nb::list list;
   for (const CheckResult& each : results) {
