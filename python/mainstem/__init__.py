@@ -8,7 +8,8 @@
 """
 
 from . import _core
-from ._core import Tokenizer, __version__, known_families
+from ._core import Tokenizer, known_families
+from ._core import version as __version__
 from .block import Block
 from .diagnose import diff, doctor
 from .errors import BadInputError, Error, InternalError, UsageError

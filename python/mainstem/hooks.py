@@ -26,7 +26,7 @@ class _Recording:
         self._more: set[str] = set()
 
     def add(self, name: str, value: Any) -> None:
-        if not is_torch(value):
+        if not is_torch(value) or not value.is_floating_point():
             return
         # What a module that is called several times means, its name does not say.
         if name in self.values or name in self._more:
@@ -64,7 +64,8 @@ def _hooked(module: torch.nn.Module, recording: _Recording) -> Iterator[None]:
     handles = []
     try:
         for path, child in module.named_modules():
-            if path:
+            # Tables of sines and cosines are no steps.
+            if path and "RotaryEmbedding" not in type(child).__name__:
                 handles.append(child.register_forward_pre_hook(before(path), with_kwargs=True))
                 handles.append(child.register_forward_hook(after(path)))
         yield

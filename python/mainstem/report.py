@@ -126,7 +126,8 @@ class DiffReport:
             step["from"] = step.pop("from_")
         if self.first is not None:
             fields["first"] = {key: getattr(self.first, key) for key in ("site", "local", "envelope", "total")}
-        return _plain(fields)
+        plain: dict[str, Any] = _plain(fields)
+        return plain
 
     def __str__(self) -> str:
         return "\n".join(_text.diff_lines(self, show_steps=True)) + "\n"

@@ -6,7 +6,7 @@
 NB_MODULE(_core, module) {
   using namespace mainstem::python;
   module.doc() = "What the package mainstem has of the C++ library. Use the package instead.";
-  module.attr("__version__") = MAINSTEM_VERSION;
+  module.attr("version") = MAINSTEM_VERSION;
   bind_errors();
   bind_spec(module);
   bind_tokenizer(module);
