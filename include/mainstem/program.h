@@ -127,7 +127,8 @@ struct AttentionParams {
 /// A function that stands for a mistake; never part of a built program.
 struct CustomParams {
   std::string note = {};
-  /// inputs (one span per input value, one row each), output row, position of the row.
+  /// inputs (one span per input value, one row each, then one per vector weight of the step),
+  /// output row, position of the row.
   std::function<void(std::span<const std::span<const double>>, std::span<double>, int64_t)> apply =
       {};
   /// Instead, where tokens mix: inputs and output are all rows of one sequence in the pass, [T,…].

@@ -221,23 +221,20 @@ class Aligner {
     std::set<ValueId> given;
     for (const NamedValue& named : program_.sites) {
       const auto found = pass.chosen().find(named.value);
-      if (found == pass.chosen().end() || !given.insert(named.value).second) continue;
-      const Chosen& chosen = found->second;
-      const DumpTensor& tensor = *sources_[chosen.source].tensor;
-      AlignedValue value{.site = named.site, .name = tensor.name, .dtype = tensor.dtype};
-      value.shape = shape_of(program_.value(named.value), inputs.sizes(program_, named.value));
-      value.data = chosen.numbers.data;
-      value.known = chosen.numbers.known;
-      value.printed_error = chosen.numbers.errors;
-      const Step& made = program_.step(program_.value(named.value).producer);
-      const auto* attention = std::get_if<AttentionParams>(&made.params);
-      value.up_to_row_constant =
-          chosen.convention == Convention::kRowConstant ||
-          (attention != nullptr && named.value == made.scores && !attention->alibi_slopes.empty());
-      hide_right_padding(value, named.value, inputs);
-      result_.values.push_back(std::move(value));
-      if (chosen.convention != Convention::kNone) {
-        undone[{chosen.convention, named.site.site}].push_back(named.site);
+      if (found == pass.chosen().end()) continue;
+      const auto [begin, end] = pass.others().equal_range(named.value);
+      if (begin != end) {
+        // Each name on its own, since they hold different numbers.
+        if (found->second.site == named.site) deliver_value(named, found->second, inputs);
+        for (auto other = begin; other != end; ++other) {
+          if (other->second.site == named.site) deliver_value(named, other->second, inputs);
+        }
+        continue;
+      }
+      if (!given.insert(named.value).second) continue;
+      deliver_value(named, found->second, inputs);
+      if (found->second.convention != Convention::kNone) {
+        undone[{found->second.convention, named.site.site}].push_back(named.site);
       }
     }
     for (const auto& [what, sites] : undone) {
@@ -247,6 +244,22 @@ class Aligner {
       result_.notes.push_back(describe(what.first, where));
     }
     result_.notes.insert(result_.notes.end(), pass.notes().begin(), pass.notes().end());
+  }
+
+  void deliver_value(const NamedValue& named, const Chosen& chosen, const RunInputs& inputs) {
+    const DumpTensor& tensor = *sources_[chosen.source].tensor;
+    AlignedValue value{.site = named.site, .name = tensor.name, .dtype = tensor.dtype};
+    value.shape = shape_of(program_.value(named.value), inputs.sizes(program_, named.value));
+    value.data = chosen.numbers.data;
+    value.known = chosen.numbers.known;
+    value.printed_error = chosen.numbers.errors;
+    const Step& made = program_.step(program_.value(named.value).producer);
+    const auto* attention = std::get_if<AttentionParams>(&made.params);
+    value.up_to_row_constant =
+        chosen.convention == Convention::kRowConstant ||
+        (attention != nullptr && named.value == made.scores && !attention->alibi_slopes.empty());
+    hide_right_padding(value, named.value, inputs);
+    result_.values.push_back(std::move(value));
   }
 
   /// Rows behind the text are computed with the reference, but what the user's hold is not known.

@@ -43,6 +43,7 @@ void AlignPass::run(const Freedom& freedom) {
   freedom_ = &freedom;
   candidates_.clear();
   chosen_.clear();
+  others_.clear();
   taken_.clear();
   open_.clear();
   notes_.clear();
@@ -66,12 +67,14 @@ void AlignPass::run(const Freedom& freedom) {
     wanted.push_back(named.value);
     sites.push_back(named.site);
   }
-  auto bound = std::make_shared<BoundProgram>(cut_behind(program_, wanted), model_.weights());
+  std::vector<SequenceInput> own = inputs_.sequences;
+  Program cut = cut_behind(program_, wanted);
+  if (const auto stream = stream_before_layers(own)) cut = cut_before(cut, *stream);
+  auto bound = std::make_shared<BoundProgram>(std::move(cut), model_.weights());
   Session session(std::move(bound), {.compute = Compute::kF64,
                                      .threads = options_.threads,
                                      .sites = std::move(sites),
                                      .cancel = options_.cancel});
-  std::vector<SequenceInput> own = inputs_.sequences;
   for (SequenceInput& input : own) input.sequence = session.add_sequence();
   session.forward_all(own, {}, [&](const TraceEvent& event, void* data) {
     visit(event, static_cast<double*>(data));
@@ -79,6 +82,30 @@ void AlignPass::run(const Freedom& freedom) {
   for (size_t s = 0; s < sources_.size(); ++s) {
     if (!taken_.contains(s)) open_.insert(s);
   }
+}
+
+/// Where only some blocks are asked for and the dump has what they read, nothing before them is
+/// computed: the stream becomes the input of the pass.
+std::optional<ValueId> AlignPass::stream_before_layers(std::vector<SequenceInput>& inputs) const {
+  if (!options_.layers || options_.layers->first == 0 || program_.spec.encoder) return {};
+  const auto stream = program_.find_value({Site::kResidPre, options_.layers->first, Stack::kOnly});
+  const auto found = stream ? candidates_.find(*stream) : candidates_.end();
+  if (found == candidates_.end()) return {};
+  const Source& source = sources_[found->second.front().source];
+  const bool plain = source.part.targets.size() == 1 && source.part.columns.empty();
+  const RunSizes sizes = inputs_.sizes(program_, *stream);
+  const Shape shape = shape_of(program_.value(*stream), sizes);
+  const std::vector<Layout> ways = layouts(program_.value(*stream), sizes, source.tensor->shape, 0);
+  if (!plain || source.tensor->printed || ways.size() != 1) return {};
+  const Numbers numbers = in_value_order(read_numbers(dump_, *source.tensor), ways[0], shape, 1);
+  if (!numbers.known.empty()) return {};
+  const auto each = static_cast<std::ptrdiff_t>(numbers.data.size() / inputs.size());
+  for (size_t b = 0; b < inputs.size(); ++b) {
+    const auto begin = numbers.data.begin() + static_cast<std::ptrdiff_t>(b) * each;
+    inputs[b].input.assign(begin, begin + each);
+    inputs[b].tokens.clear();
+  }
+  return stream;
 }
 
 std::vector<uint8_t> AlignPass::hidden_of(const Place& place) const {
@@ -133,9 +160,44 @@ void AlignPass::visit(const TraceEvent& event, double* data) {
   }
   std::optional<Chosen> chosen = choose(place);
   if (!chosen) return;
-  finish(place, *chosen, data);
   taken_.insert(chosen->source);
+  // What comes later reads the last of a value's names.
+  Chosen* last = &*chosen;
+  const auto [begin, end] = others_.equal_range(place.value);
+  for (auto other = begin; other != end; ++other) {
+    if (order_of(other->second.site) > order_of(last->site)) last = &other->second;
+  }
+  finish(place, *chosen, data);
+  if (last != &*chosen) finish(place, *last, data);
   chosen_.emplace(place.value, std::move(*chosen));
+}
+
+int AlignPass::order_of(const SiteId& site) const {
+  const auto named = std::find_if(program_.sites.begin(), program_.sites.end(),
+                                  [&](const NamedValue& each) { return each.site == site; });
+  return static_cast<int>(named - program_.sites.begin());
+}
+
+/// Two names of one value that hold different numbers are two findings.
+bool AlignPass::keep_other(const Place& place, const Chosen& best, Chosen& found) {
+  const auto is_named = [](const Chosen& each) { return each.site.site != Site::kTokens; };
+  if (!is_named(best) || !is_named(found) || best.site == found.site) return false;
+  if (best.convention != Convention::kNone || found.convention != Convention::kNone) return false;
+  if (best.numbers.data.size() != found.numbers.data.size()) return false;
+  double off = 0;
+  double size = 0;
+  for (size_t i = 0; i < best.numbers.data.size(); ++i) {
+    const bool known = (best.numbers.known.empty() || best.numbers.known[i] != 0) &&
+                       (found.numbers.known.empty() || found.numbers.known[i] != 0);
+    const bool hidden = !place.hidden.empty() && place.hidden[i] != 0;
+    if (!known || hidden) continue;
+    const double difference = best.numbers.data[i] - found.numbers.data[i];
+    if (std::isnan(difference)) continue;
+    off += difference * difference;
+    size += best.numbers.data[i] * best.numbers.data[i];
+  }
+  // Infinite where one overflowed and the other did not.
+  return std::sqrt(off) > tolerance_ / 16 * std::sqrt(size);
 }
 
 /// ‖theirs − reference‖ / ‖reference‖ over what is known, is compared and is finite.
@@ -192,7 +254,8 @@ Chosen AlignPass::read(const Place& place, const Candidate& candidate) const {
             : layouts(value, sizes, source.tensor->shape, heads_of(program_, place.value));
   Chosen best{.source = candidate.source,
               .target = candidate.target,
-              .convention = target(candidate).convention};
+              .convention = target(candidate).convention,
+              .site = target(candidate).site};
   best.distance = INFINITY;
   bool first = true;
   const auto consider = [&](const Layout& layout) {
@@ -290,6 +353,10 @@ std::optional<Chosen> AlignPass::choose(const Place& place) {
     // A further tensor for the value is not needed, and only said where it differs.
     if (!only && !(found.close && best->close)) continue;
     taken_.insert(source);
+    if (keep_other(place, *best, found)) {
+      others_.emplace(place.value, std::move(found));
+      continue;
+    }
     if (found.close != best->close) {
       notes_.push_back("'" + sources_[source].tensor->name + "' and '" +
                        sources_[best->source].tensor->name +

@@ -20,6 +20,7 @@ struct Chosen {
   Numbers numbers = {};
   double distance = 0;  ///< from what the reference step makes of the user's own inputs
   bool close = false;   ///< within round-off
+  SiteId site = {};     ///< the name that is meant, of a value with several; tokens: any
 };
 
 /// What one pass is free to choose.
@@ -41,6 +42,8 @@ class AlignPass {
   void run(const Freedom& freedom);
 
   const std::map<ValueId, Chosen>& chosen() const { return chosen_; }
+  /// Where two names of one value hold different numbers: what the other name holds.
+  const std::multimap<ValueId, Chosen>& others() const { return others_; }
   /// Sources that no target was chosen for, although one could have been.
   const std::set<size_t>& open() const { return open_; }
   /// Sources that only repeat what another holds.
@@ -63,9 +66,12 @@ class AlignPass {
     bool per_row_constant;
   };
 
+  std::optional<ValueId> stream_before_layers(std::vector<SequenceInput>& inputs) const;
   void visit(const TraceEvent& event, double* data);
   std::vector<uint8_t> hidden_of(const Place& place) const;
   std::optional<Chosen> choose(const Place& place);
+  bool keep_other(const Place& place, const Chosen& best, Chosen& found);
+  int order_of(const SiteId& site) const;
   Chosen read(const Place& place, const Candidate& candidate) const;
   Chosen read_source(const Place& place, size_t source) const;
   std::optional<Chosen> convention_of(const Place& place, const Chosen& plain) const;
@@ -86,6 +92,7 @@ class AlignPass {
   const Freedom* freedom_ = nullptr;
   std::map<ValueId, std::vector<Candidate>> candidates_;
   std::map<ValueId, Chosen> chosen_;
+  std::multimap<ValueId, Chosen> others_;
   std::set<size_t> taken_, open_;
   std::vector<std::string> notes_;
 };

@@ -18,4 +18,16 @@ Program cut_behind(const Program& program, const std::vector<ValueId>& wanted) {
   return cut;
 }
 
+Program cut_before(const Program& program, ValueId first) {
+  const StepId offset = program.value(first).producer;
+  Program cut = program;
+  cut.steps.erase(cut.steps.begin(), cut.steps.begin() + offset);
+  cut.steps.front() = {.op = Op::kInput, .output = first, .formula = "given"};
+  for (Value& value : cut.values) value.producer = std::max(value.producer - offset, kNoId);
+  std::erase_if(cut.sites,
+                [&](const NamedValue& named) { return cut.value(named.value).producer == kNoId; });
+  cut.input = first;
+  return cut;
+}
+
 }  // namespace mainstem

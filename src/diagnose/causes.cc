@@ -34,7 +34,7 @@ constexpr CauseRow kRows[] = {
      "sequential blocks", norm_placement},
     {"norm.cast_order", "a half-precision norm casts before or behind its weight",
      "every norm with weights; shows in half precision only", norm_cast_order},
-    {"weight.transposed", "a square matrix is used as it must not be, transposed",
+    {"weight.transposed", "a square matrix is used transposed",
      "square matrices", weight_transposed},
     {"weight.rows_permuted", "rows of q and k lie in the order of another rotation or head count",
      "rotary positions", weight_rows_permuted},

@@ -12,10 +12,11 @@
 namespace mainstem {
 namespace {
 
-/// The norm that reads a weight, wherever it stands.
+/// The norm (or what stands in its place) that reads a weight, wherever it stands.
 const Step* norm_that_reads(const Program& program, const std::string& weight) {
   for (const Step& step : program.steps) {
-    if (step.op != Op::kNorm || step.weights[0] == kNoId) continue;
+    if (step.op != Op::kNorm && step.op != Op::kCustom) continue;
+    if (step.weights.empty() || step.weights[0] == kNoId) continue;
     if (program.weight(step.weights[0]).name == weight) return &step;
   }
   return nullptr;

@@ -37,6 +37,8 @@ std::string key_of(const Form& form, const std::vector<double>& numbers) {
   return key;
 }
 
+std::string known_key(const Form& form) { return form.cause + "|" + form.yours; }
+
 class Doctor {
  public:
   Doctor(JudgedDump& judged, const DiffOptions& options)
@@ -102,7 +104,21 @@ class Doctor {
     found.cause.layers.assign(layers.begin(), layers.end());
   }
 
+  /// A known rounding of one implementation says more than its type.
+  bool explain_rounding(size_t i) {
+    std::vector<Trial> holding;
+    for (const Form* form : candidates(i)) {
+      if (form->known_fault.empty() || !form->numbers.empty()) continue;
+      Trial trial = attempt_safely(*form, judged_.value(i), judged_.fit(i), false);
+      if (trial.fit.holds()) holding.push_back(std::move(trial));
+    }
+    if (holding.empty()) return false;
+    accept(i, holding);
+    return true;
+  }
+
   void explain_precision(size_t i) {
+    if (explain_rounding(i)) return;
     const auto type = judge_.lower_precision(judged_.value(i), judged_.fit(i));
     const char* word = type == ArithmeticType::kBF16  ? "bf16"
                        : type == ArithmeticType::kF16 ? "f16"
@@ -140,13 +156,12 @@ class Doctor {
     sites.push_back(value.site);
     std::set<ValueId> values;
     std::set<std::pair<int, bool>> places;
-    for (const SiteId& site : sites) {
-      values.insert(value_of(site));
-      places.insert({site.layer, site.stack == Stack::kEncoder});
+    for (const SiteId& site : sites) values.insert(value_of(site));
+    // Every name counts: the stream that enters a block is what the one before it leaves.
+    for (const NamedValue& named : judge_.right().sites) {
+      if (!values.contains(named.value)) continue;
+      places.insert({named.site.layer, named.site.stack == Stack::kEncoder});
     }
-    // The stream that enters a block is the one before leaves it, and no block's own.
-    if (value.site.layer >= 0)
-      places.insert({value.site.layer, value.site.stack == Stack::kEncoder});
     // What was found before comes first.
     std::vector<const Form*> result;
     std::vector<const Form*> others;
@@ -156,16 +171,23 @@ class Doctor {
           return values.contains(value_of(s));
         });
         if (!shows) continue;
-        (known_.contains(form.cause + "|" + form.yours) ? result : others).push_back(&form);
+        (known_.contains(known_key(form)) ? result : others).push_back(&form);
       }
     }
     result.insert(result.end(), others.begin(), others.end());
     return result;
   }
 
-  Trial attempt(const Form& form, const AlignedValue& value, double before, bool search) {
+  Trial attempt(const Form& form, const AlignedValue& value, const Fit& before, bool search) {
     Trial trial{.form = &form};
     const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
+    const auto before_this = known_.find(known_key(form));
+    if (before_this != known_.end() && !form.numbers.empty()) {
+      // The same mistake again has the same numbers.
+      trial.numbers = before_this->second;
+      trial.fit = judge_.fit(value, form.make(trial.numbers), before);
+      if (trial.fit.holds()) return trial;
+    }
     if (!form.numbers.empty()) {
       const auto error = [&](std::span<const double> numbers) {
         return judge_.local_of_some(value, form.make(numbers));
@@ -189,7 +211,7 @@ class Doctor {
     for (size_t j = 0; j < steps.size(); ++j) {
       if (!shows.contains(value_of(steps[j].site))) continue;
       if (steps[j].verdict == StepVerdict::kInherited && !judged_.fit(j).holds()) continue;
-      const bool fits = judge_.fit(judged_.value(j), edited, judged_.fit(j).local + 1).holds();
+      const bool fits = judge_.fit(judged_.value(j), edited, judged_.fit(j)).holds();
       const bool was_wrong = !judged_.fit(j).holds();
       if (was_wrong && fits) result += 2;
       if (!was_wrong && !fits) result -= 1;
@@ -207,10 +229,10 @@ class Doctor {
       for (const Form* form : candidates(i)) {
         if (search && form->numbers.empty()) continue;
         check_cancel();
-        Trial trial = attempt_safely(*form, value, before.local, search);
+        Trial trial = attempt_safely(*form, value, before, search);
         trial.order = trials.size();
         if (trial.fit.holds() && trial.form != nullptr) {
-          const bool known = known_.contains(form->cause + "|" + form->yours);
+          const bool known = known_.contains(known_key(*form));
           holding.push_back(trial);
           if (known && !search) break;  // the same mistake again
         }
@@ -226,7 +248,8 @@ class Doctor {
   }
 
   /// An edit that cannot be made on this program is no candidate.
-  Trial attempt_safely(const Form& form, const AlignedValue& value, double before, bool search) {
+  Trial attempt_safely(const Form& form, const AlignedValue& value, const Fit& before,
+                       bool search) {
     try {
       Trial trial = attempt(form, value, before, search);
       if (trial.fit.exact.error.empty()) {
@@ -253,7 +276,7 @@ class Doctor {
     FoundCause& each = found(key_of(form, best.numbers));
     fill(each.cause, form, best.numbers);
     each.cause.status = CauseStatus::kProved;
-    known_.insert(form.cause + "|" + form.yours);
+    known_.try_emplace(known_key(form), best.numbers);
     each.made.push_back({form.cause, form.yours, form.layer,
                          judged_.value(i).site.stack == Stack::kEncoder, best.numbers});
     note_step(each, i, judged_.fit(i), best.fit.local, best.fit.envelope);
@@ -265,7 +288,7 @@ class Doctor {
     for (size_t j = i + 1; j < steps.size(); ++j) {
       if (steps[j].verdict != StepVerdict::kWrong || explained_[j]) continue;
       if (!shows.contains(value_of(steps[j].site))) continue;
-      const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j).local);
+      const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
       if (fit.holds()) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
     }
   }
@@ -373,7 +396,7 @@ class Doctor {
   Judge& judge_;
   const DiffOptions& options_;
   std::map<std::pair<int, bool>, std::vector<Form>> forms_;
-  std::set<std::string> known_;
+  std::map<std::string, std::vector<double>> known_;  ///< mistakes found, with their numbers
   std::vector<bool> explained_;
   std::vector<FoundCause> found_;
 };

@@ -11,8 +11,20 @@ namespace {
 constexpr size_t kSomeRows = 8;
 /// Longer chains from the tokens are judged by passes over the whole program, once for all.
 constexpr size_t kLongChain = 48;
+
 /// A row of few numbers may be off by this many roundings, whatever the variants are off by there.
 constexpr double kRowRoundings = 2;
+/// exp doubles the rounding of its argument as often as that has digits before the point, and some
+/// take 2^(x log2 e) instead; in 16 bits the rounding of the result hides it.
+constexpr double kPatternRoundings = 8;
+
+double row_roundings(Site site, ArithmeticType type) {
+  const bool narrow = type == ArithmeticType::kBF16 || type == ArithmeticType::kF16;
+  const bool pattern = site == Site::kPattern || site == Site::kCrossPattern;
+  return pattern && !narrow ? kPatternRoundings : kRowRoundings;
+}
+/// The envelope of a step with a mistake in it is at most this many times that of the right one.
+constexpr double kMistakesEnvelope = 16;
 /// A lower precision must account for this share of the squared error.
 constexpr double kExplained = 0.5;
 
@@ -56,7 +68,7 @@ Judge::Judge(const Model& model, const Aligned& aligned, ArithmeticType arithmet
       aligned_(aligned),
       arithmetic_(arithmetic),
       options_(options),
-      ground_(right_, aligned) {}
+      ground_(aligned) {}
 
 const Compared& Judge::compared(const AlignedValue& value) {
   const std::string site = to_string(value.site);
@@ -74,10 +86,18 @@ Fit Judge::fit(const AlignedValue& value) {
   return fit(value, replay, std::numeric_limits<double>::infinity());
 }
 
-Fit Judge::fit(const AlignedValue& value, const Edited& edited, double give_up) {
+Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {
   WeightSources sources = edited.weights;
   for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
-  return fit(value, Replay(edited.program, sources, ground_, value.site), give_up);
+  Fit result = fit(value, Replay(edited.program, sources, ground_, value.site),
+                   std::max(right.local, kRatioBand * right.envelope));
+  // A mistake may make a step less exact, but not by so much that everything fits.
+  const double widest = kMistakesEnvelope * right.envelope;
+  if (result.envelope > widest) {
+    result.envelope = widest;
+    result.ratio = std::max(result.ratio, result.local / widest);
+  }
+  return result;
 }
 
 double Judge::local_of_some(const AlignedValue& value, const Edited& edited) {
@@ -125,10 +145,10 @@ std::vector<int64_t> Judge::some_rows(const AlignedValue& value, const Differenc
   return rows;
 }
 
-void Judge::set_ratio(Fit& fit, const std::vector<Difference>& variants) const {
+void Judge::set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const {
   const double unit = unit_roundoff(arithmetic_);
-  // Half precision keeps what is added up in float32, so one rounding is all that is sure.
-  fit.envelope = 0.5 * unit;
+  const double roundings = row_roundings(site, arithmetic_);
+  fit.envelope = roundings / 4 * unit;
   for (const Difference& variant : variants) {
     fit.envelope = std::max(fit.envelope, variant.relative());
   }
@@ -139,7 +159,7 @@ void Judge::set_ratio(Fit& fit, const std::vector<Difference>& variants) const {
   fit.ratio = fit.local / fit.envelope;
   for (size_t row = 0; row < fit.exact.error.size(); ++row) {
     if (std::isnan(fit.exact.error[row]) || fit.exact.error[row] == 0) continue;
-    double largest = square(kRowRoundings * unit) * fit.exact.size[row];
+    double largest = square(roundings * unit) * fit.exact.size[row];
     bool measured = false;
     for (const Difference& variant : variants) {
       if (std::isnan(variant.error[row])) continue;
@@ -189,10 +209,10 @@ Fit Judge::fit(const AlignedValue& value, const Replay& replay, double give_up) 
     for (double& error : off.error) error *= square(scale);
     variants.push_back(std::move(off));
     // More variants can only widen the envelope.
-    set_ratio(result, variants);
+    set_ratio(result, value.site.site, variants);
     if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) return result;
   }
-  set_ratio(result, variants);
+  set_ratio(result, value.site.site, variants);
   return result;
 }
 
@@ -238,7 +258,7 @@ Fit Judge::fit_whole(const AlignedValue& value, const Replay& replay) {
     for (double& error : off.error) error *= square(scale);
     variants.push_back(std::move(off));
   }
-  set_ratio(result, variants);
+  set_ratio(result, value.site.site, variants);
   return result;
 }
 

@@ -43,9 +43,9 @@ class Judge {
 
   /// Beside the reference.
   Fit fit(const AlignedValue& value);
-  /// Beside a program with a mistake in it. `give_up`: once the local error is larger than this,
-  /// no envelope is measured.
-  Fit fit(const AlignedValue& value, const Edited& edited, double give_up);
+  /// Beside a program with a mistake in it; `right`: beside the reference. No envelope is measured
+  /// where the mistake makes it worse.
+  Fit fit(const AlignedValue& value, const Edited& edited, const Fit& right);
   /// Local error alone, over a few token rows where rows stand on their own: what a search for a
   /// number minimises. Relative.
   double local_of_some(const AlignedValue& value, const Edited& edited);
@@ -63,7 +63,7 @@ class Judge {
   Fit fit(const AlignedValue& value, const Replay& replay, double give_up);
   Fit fit_whole(const AlignedValue& value, const Replay& replay);
   const WholePass& whole(const Arithmetic& arithmetic);
-  void set_ratio(Fit& fit, const std::vector<Difference>& variants) const;
+  void set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const;
   std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;
 
   const Program& right_;

@@ -110,7 +110,8 @@ Meaning NameTable::hidden_state(int64_t n, Stack stack) const {
   const auto blocks = static_cast<int64_t>(spec.blocks.size());
   if (n > blocks) return {};
   if (n < blocks) {
-    return values({{.value = *value(Site::kResidPre, static_cast<int>(n), stack)}});
+    const SiteId before{Site::kResidPre, static_cast<int>(n), stack};
+    return values({{.value = *program_.find_value(before), .site = before}});
   }
   // The last may be taken before or after what stands behind the blocks.
   std::vector<Target> targets;

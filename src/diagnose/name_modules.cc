@@ -97,10 +97,12 @@ std::string without_ending(std::string name, std::string_view ending) {
 
 }  // namespace
 
-void NameTable::add_module_value(const std::string& path, ValueId value) {
+void NameTable::add_module_value(const std::string& path, ValueId value, const SiteId& site) {
   Module& module = modules_[path];
-  add_target(module.out, {.value = value});
-  if (const auto input = input_of(value)) add_target(module.in, {.value = *input});
+  add_target(module.out, {.value = value, .site = site});
+  if (const auto input = input_of(value)) {
+    add_target(module.in, {.value = *input, .site = last_name(*input)});
+  }
 }
 
 void NameTable::add_table_modules() {
@@ -109,10 +111,10 @@ void NameTable::add_table_modules() {
         foreign_name(Naming::kHuggingFace, program_, model_.family(), named.value, named.site);
     if (theirs == to_string(named.site)) continue;
     if (std::string path = without_ending(theirs, ".input"); !path.empty()) {
-      add_target(modules_[path].in, {.value = named.value});
+      add_target(modules_[path].in, {.value = named.value, .site = named.site});
       continue;
     }
-    add_module_value(theirs, named.value);
+    add_module_value(theirs, named.value, named.site);
     if (named.site.site != Site::kTokenEmbed && named.site.site != Site::kEmbed) continue;
     if (program_.step(program_.value(named.value).producer).op == Op::kNorm) continue;
     if (theirs.find("drop") != std::string::npos) continue;
@@ -124,9 +126,9 @@ void NameTable::add_table_modules() {
     const std::string block =
         foreign_block(Naming::kHuggingFace, program_, model_.family(), named.site);
     if (block.empty()) continue;
-    add_target(modules_[block].out, {.value = named.value});
-    add_target(modules_[block].in,
-               {.value = *value(Site::kResidPre, named.site.layer, named.site.stack)});
+    add_target(modules_[block].out, {.value = named.value, .site = named.site});
+    const SiteId before{Site::kResidPre, named.site.layer, named.site.stack};
+    add_target(modules_[block].in, {.value = *program_.find_value(before), .site = before});
   }
 }
 
@@ -154,7 +156,9 @@ void NameTable::add_weight_modules() {
       add_part(module.out, {.targets = {{.value = step.output}},
                             .columns = std::move(stored.order),
                             .width = stored.total});
-      if (const auto input = input_of(step.output)) add_target(module.in, {.value = *input});
+      if (const auto input = input_of(step.output)) {
+        add_target(module.in, {.value = *input, .site = last_name(*input)});
+      }
     }
   });
   if (model_.family() == "bert") return;

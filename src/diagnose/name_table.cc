@@ -67,8 +67,14 @@ std::optional<ValueId> NameTable::input_of(ValueId value) const {
   return is_named(input) ? std::optional(input) : std::nullopt;
 }
 
-void NameTable::add(const std::string& name, ValueId value, Convention convention) {
-  add_target(names_[name], {.value = value, .convention = convention});
+SiteId NameTable::last_name(ValueId value) const {
+  const auto named = std::find_if(program_.sites.rbegin(), program_.sites.rend(),
+                                  [&](const NamedValue& each) { return each.value == value; });
+  return named == program_.sites.rend() ? SiteId{} : named->site;
+}
+
+void NameTable::add(const std::string& name, const Target& target) {
+  add_target(names_[name], target);
 }
 
 void NameTable::add_own() {
@@ -79,11 +85,11 @@ void NameTable::add_own() {
       names_[name].kind =
           named.site.stack == Stack::kEncoder ? NameKind::kEncoderTokens : NameKind::kTokens;
     } else if (named.value == step.cached_keys) {
-      add(name, step.inputs[1]);  // the same in a pass that continues nothing
+      add(name, {.value = step.inputs[1]});  // the same in a pass that continues nothing
     } else if (named.value == step.cached_values) {
-      add(name, step.inputs[2]);
+      add(name, {.value = step.inputs[2]});
     } else {
-      add(name, named.value);
+      add(name, {.value = named.value, .site = named.site});
     }
   }
 }
@@ -96,16 +102,16 @@ void NameTable::add_hooks() {
   for (const NamedValue& named : program_.sites) {
     const std::string theirs =
         foreign_name(Naming::kTransformerLens, program_, model_.family(), named.value, named.site);
-    if (theirs != to_string(named.site)) add(theirs, named.value);
+    if (theirs != to_string(named.site)) add(theirs, {.value = named.value, .site = named.site});
     // Written with the scale by some versions and without by others.
     if (theirs != "hook_embed" || scale(named.site.stack) == 1) continue;
     for (Site twin : {Site::kEmbed, Site::kTokenEmbed}) {
-      if (const auto other = value(twin, -1, named.site.stack)) add(theirs, *other);
+      if (const auto other = value(twin, -1, named.site.stack)) add(theirs, {.value = *other});
     }
   }
   for (const NamedValue& named : program_.sites) {
     for (const std::string& theirs : more_names(MoreNames::kHooks, model_.family(), named.site)) {
-      add(theirs, named.value);
+      add(theirs, {.value = named.value, .site = named.site});
     }
   }
 }
@@ -113,17 +119,18 @@ void NameTable::add_hooks() {
 void NameTable::add_bridge() {
   for (const NamedValue& named : program_.sites) {
     for (const std::string& path : more_names(MoreNames::kBridge, model_.family(), named.site)) {
-      add(path + ".hook_out", named.value);
+      add(path + ".hook_out", {.value = named.value, .site = named.site});
       if (named.site.site == Site::kResidPost) {
-        add(path + ".hook_in", *value(Site::kResidPre, named.site.layer, named.site.stack));
+        const SiteId before{Site::kResidPre, named.site.layer, named.site.stack};
+        add(path + ".hook_in", {.value = *program_.find_value(before), .site = before});
       } else if (const auto input = input_of(named.value)) {
-        add(path + ".hook_in", *input);
+        add(path + ".hook_in", {.value = *input, .site = last_name(*input)});
       }
       const Step& step = program_.step(program_.value(named.value).producer);
       if (step.op != Op::kNorm) continue;
       // Before the weight, but for LayerNorm in TransformerLens 2.
-      add(path + ".hook_normalized", named.value, Convention::kNormalized);
-      add(path + ".hook_normalized", named.value);
+      add(path + ".hook_normalized", {.value = named.value, .convention = Convention::kNormalized});
+      add(path + ".hook_normalized", {.value = named.value});
     }
   }
 }
@@ -148,7 +155,9 @@ void NameTable::add_nodes() {
   for (const NamedValue& named : program_.sites) {
     const std::string theirs =
         foreign_name(Naming::kGgml, program_, model_.family(), named.value, named.site);
-    if (theirs != to_string(named.site)) add_node(theirs, {.value = named.value});
+    if (theirs != to_string(named.site)) {
+      add_node(theirs, {.value = named.value, .site = named.site});
+    }
     if (named.site.site == Site::kEmbed && model_.family() == "bert") {
       add_node("inp_norm", {.value = named.value});
     }
@@ -161,10 +170,15 @@ void NameTable::add_nodes() {
     if (named.site.stack == Stack::kEncoder) continue;
     const std::string layer = std::to_string(named.site.layer);
     if (named.site.site == Site::kScores) {
-      // What SOFT_MAX reads: it scales, and masks, by itself.
-      add_node("kq-" + layer, {.value = named.value, .convention = Convention::kRawScores});
-      add_node("kq-" + layer, {.value = named.value});
-      add_node("kq-" + layer, {.value = named.value, .convention = Convention::kUncappedScores});
+      // Where the architecture has no such node for the scores themselves, it is what SOFT_MAX
+      // reads, which scales and masks by itself. Under a soft cap the queries are scaled before.
+      if (nodes_.contains("kq-" + layer)) continue;
+      const Step& step = program_.step(program_.value(named.value).producer);
+      const bool capped = std::get<AttentionParams>(step.params).soft_cap != 0;
+      add_node("kq-" + layer,
+               {.value = named.value,
+                .convention = capped ? Convention::kUncappedScores : Convention::kRawScores});
+      if (!capped) add_node("kq-" + layer, {.value = named.value});
     } else if (named.site.site == Site::kQRot) {
       add_node("Qcur_scaled-" + layer,
                {.value = named.value, .convention = Convention::kScaledQuery});

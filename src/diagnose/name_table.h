@@ -34,7 +34,11 @@ struct Target {
   ValueId value = kNoId;
   Convention convention = Convention::kNone;
   bool loose = false;  ///< another shape than the value's means that it is not meant
-  bool operator==(const Target&) const = default;
+  /// Which of the value's names is meant, where two may hold different numbers; tokens: any.
+  SiteId site = {};
+  bool operator==(const Target& other) const {
+    return value == other.value && convention == other.convention && loose == other.loose;
+  }
 };
 
 /// One of the values that a tensor holds side by side; most hold one.
@@ -90,14 +94,16 @@ class NameTable {
   void add_bert_modules();
   void add_nodes();
   void add_node_weights();
-  void add(const std::string& name, ValueId value, Convention convention = Convention::kNone);
-  void add_module_value(const std::string& path, ValueId value);
+  void add(const std::string& name, const Target& target);
+  void add_module_value(const std::string& path, ValueId value, const SiteId& site = {});
   void add_core(const std::string& path);
 
   std::optional<ValueId> value(Site site, int layer, Stack stack) const;
   bool is_named(ValueId value) const { return named_[static_cast<size_t>(value)]; }
   /// The named value that the step reads which made this one.
   std::optional<ValueId> input_of(ValueId value) const;
+  /// The last of a value's names, which is what a later step reads.
+  SiteId last_name(ValueId value) const;
 
   const Module* find_module(std::string_view path) const;
   Meaning find_in_modules(std::string_view name) const;

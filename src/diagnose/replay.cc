@@ -44,8 +44,7 @@ class Cutter {
     for (auto step = program_.steps.rbegin(); step != program_.steps.rend(); ++step) {
       if (!makes_needed(*step)) continue;
       // Of an attention whose scores or pattern are wanted nothing but the whole step will do.
-      const bool inside =
-          target_ != kNoId && (step->scores == target_ || step->pattern == target_);
+      const bool inside = target_ != kNoId && (step->scores == target_ || step->pattern == target_);
       if (!inside && is_given(step->output)) {
         kept.push_back(look_up(*step, given(step->output)));
       } else if (zeros_.contains(step->output) && !computed_.contains(step->output)) {
@@ -81,9 +80,11 @@ class Cutter {
   }
 
  private:
+  /// Where the dump has several of a value's names, what comes later reads the last.
   const AlignedValue* given(ValueId value) const {
-    for (const SiteId& site : names_[index(value)]) {
-      if (const AlignedValue* found = ground_.given(site)) return found;
+    const std::vector<SiteId>& names = names_[index(value)];
+    for (auto site = names.rbegin(); site != names.rend(); ++site) {
+      if (const AlignedValue* found = ground_.given(*site)) return found;
     }
     return nullptr;
   }
@@ -290,15 +291,9 @@ class Cutter {
 
 // --------------------------------------------------------------------------------- the ground
 
-DumpGround::DumpGround(const Program& right, const Aligned& aligned) : aligned_(aligned) {
-  std::map<ValueId, const AlignedValue*> by_value;
+DumpGround::DumpGround(const Aligned& aligned) : aligned_(aligned) {
   for (const AlignedValue& value : aligned.values) {
-    if (!value.complete()) continue;
-    if (const auto id = right.find_value(value.site)) by_value.emplace(*id, &value);
-  }
-  for (const NamedValue& named : right.sites) {
-    const auto found = by_value.find(named.value);
-    if (found != by_value.end()) values_.emplace(to_string(named.site), found->second);
+    if (value.complete()) values_.emplace(to_string(value.site), &value);
   }
 }
 

@@ -19,10 +19,10 @@ namespace mainstem {
 class DumpGround {
  public:
   /// `aligned` must outlive this object.
-  DumpGround(const Program& right, const Aligned& aligned);
+  explicit DumpGround(const Aligned& aligned);
 
   const std::vector<SequenceInput>& inputs() const { return aligned_.inputs; }
-  /// nullptr where the dump lacks the value or part of it. Any name of a value will do.
+  /// nullptr where the dump lacks the value, or part of it, under this name.
   const AlignedValue* given(const SiteId& site) const;
   /// Rows [B T] of the only stack or the decoder, or of the encoder.
   int64_t row_count(bool encoder) const;

@@ -76,15 +76,19 @@ void Executor<T>::Pass::round_angles(const reference::ArithmeticRules& rules,
     return static_cast<T>(rules.store_angles ? round_to(rules.storage, x) : x);
   };
   std::vector<float> frequency(exact.frequency.begin(), exact.frequency.end());
-  if (rules.angles == reference::AngleForm::kIterated) {
-    const double exponent = -2.0 / static_cast<double>(spec.width);
-    const auto step = static_cast<float>(std::pow(spec.base, exponent));
-    float iterated = 1;
-    for (size_t j = 0; j < half; ++j, iterated *= step) {
-      // What scaling makes of the frequency.
-      const double scaling =
-          exact.frequency[j] / std::pow(spec.base, exponent * static_cast<double>(j));
-      frequency[j] = iterated * static_cast<float>(scaling);
+  const double exponent = -2.0 / static_cast<double>(spec.width);
+  const auto step = static_cast<float>(std::pow(spec.base, exponent));
+  float iterated = 1;
+  for (size_t j = 0; j < half; ++j, iterated *= step) {
+    // What scaling makes of the frequency.
+    const double plain = std::pow(spec.base, exponent * static_cast<double>(j));
+    const auto scaling = static_cast<float>(exact.frequency[j] / plain);
+    if (rules.angles == reference::AngleForm::kIterated) {
+      frequency[j] = iterated * scaling;
+    } else {
+      const auto power = static_cast<float>(2 * j) / static_cast<float>(spec.width);
+      const auto raised = static_cast<float>(std::pow(spec.base, static_cast<double>(power)));
+      frequency[j] = 1 / raised * scaling;
     }
   }
   if (rules.angles == reference::AngleForm::kStored) {

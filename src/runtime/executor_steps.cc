@@ -274,6 +274,11 @@ void Executor<T>::Pass::run_custom(const Step& each, const Worker& worker) {
   const Value& output = program().value(each.output);
   std::vector<std::vector<double>> rows(each.inputs.size());
   std::vector<std::span<const double>> spans(each.inputs.size());
+  for (WeightId weight : each.weights) {
+    if (weight == kNoId) continue;
+    const auto count = static_cast<size_t>(element_count(program().weight(weight).shape));
+    spans.emplace_back(executor_.weights_.template vector<double>(weight), count);
+  }
   std::vector<double> out(static_cast<size_t>(output.width));
   const auto positions = rows_.positions(output.rows == Rows::kHead ? Rows::kMain : output.rows);
   const auto [begin, end] = worker.slice(rows_.count(output.rows));

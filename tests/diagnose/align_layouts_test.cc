@@ -8,6 +8,7 @@
 
 #include "diagnose/align.h"
 #include "diagnose/align_conventions.h"
+#include "diagnose/align_program.h"
 #include "diagnose/dump_builder.h"
 #include "mainstem/error.h"
 
@@ -322,6 +323,31 @@ TEST_F(AlignLayouts, OnlyTheBlocksThatAreAskedFor) {
   for (const AlignedValue& value : aligned.values) {
     EXPECT_TRUE(value.data == at(to_string(value.site)).data) << to_string(value.site);
     EXPECT_TRUE(value.site.layer != 0 || value.site.site == Site::kResidPost);
+  }
+}
+
+TEST_F(AlignLayouts, AProgramThatBeginsAtTheStreamBetweenTwoBlocks) {
+  for (const char* family : {"llama", "gpt2", "gemma3", "phi"}) {
+    SCOPED_TRACE(family);
+    load(family, 2);
+    const Program& program = golden_->model.program();
+    const ValueId stream = *program.find_value({Site::kResidPre, 1});
+    const auto bound =
+        std::make_shared<BoundProgram>(cut_before(program, stream), golden_->model.weights());
+    const std::vector<double>& rows = at("blocks.1.resid_pre").data;
+    std::vector<SequenceInput> inputs(2);
+    const auto half = rows.begin() + std::ssize(rows) / 2;
+    inputs[0].input.assign(rows.begin(), half);
+    inputs[1].input.assign(half, rows.end());
+    size_t count = 0;
+    for (const TracedValue& traced :
+         trace(bound, inputs, all_sites(bound->program()), Compute::kF64, 1)) {
+      EXPECT_TRUE(to_f64(traced.value.view()) == at(to_string(traced.site)).data)
+          << to_string(traced.site);
+      EXPECT_TRUE(traced.site.layer != 0 || traced.site.site == Site::kResidPost);
+      ++count;
+    }
+    EXPECT_GT(count, 15U);
   }
 }
 

@@ -32,32 +32,80 @@ Checks failed(const BrokenModel& model) {
   return ids;
 }
 
+/// Where a mistake can be made: in the lesson's block (LayerNorm is not in it, nor rotary
+/// positions), in the blocks of a Llama (which has no biases), outside of its blocks.
+enum Where : unsigned { kNowhere = 0, kBlock = 1, kLlama = 2, kBoth = 3, kOutside = 4 };
+
 /// What a mistake breaks. The first is the check that is meant for it; the others see it because
 /// it really breaks what they promise, too.
 struct Expectation {
   std::string mistake;
-  std::vector<std::string> checks;
+  Where where;
+  std::vector<std::string> checks = {};
 };
 
 const std::vector<Expectation>& expectations() {
   static const std::vector<Expectation> all = {
-      {"norm.eps", {"zero_input", "norms"}},
-      {"norm.weight_swapped", {"norms"}},
-      {"norm.missing", {"norm_weights", "norms", "weights"}},      // nobody reads them
-      {"norm.placement", {"norms", "residual", "residual_sums"}},  // the sums are normed
-      {"rope.pairing", {"rotary"}},
-      {"rope.base", {"rotary"}},
-      {"rope.missing", {"rotary"}},
-      {"attn.scale", {"attention"}},
-      {"attn.causal_mask", {"causal", "decode", "attention"}},  // the cache has no later keys
-      {"attn.gqa_mapping", {"attention"}},
-      {"attn.head_merge", {"attention"}},
-      {"mlp.activation", {"mlp"}},
-      {"mlp.gate_value_swapped", {"mlp"}},
-      {"residual.missing", {"residual", "residual_sums"}},
-      {"residual.doubled", {"residual", "residual_sums"}},
+      {"input.tokens", kOutside, {"embedding"}},
+      {"embed.scale", kOutside, {"embedding"}},
+      {"embed.position_offset", kNowhere},
+      {"embed.position_kind", kNowhere},
+      {"embed.token_type", kNowhere},
+      {"norm.eps", kBoth, {"zero_input", "norms"}},
+      {"norm.eps_outside_root", kBoth, {"norms"}},
+      {"norm.unbiased_variance", kNowhere},
+      {"norm.kind", kBoth, {"norms"}},
+      {"norm.weight_offset", kBoth, {"norms"}},
+      {"norm.weight_swapped", kBoth, {"norms"}},
+      {"norm.bias_missing", kNowhere},
+      {"norm.missing", kBoth, {"norm_weights", "norms", "weights"}},      // nobody reads them
+      {"norm.placement", kBoth, {"norms", "residual", "residual_sums"}},  // the sums are normed
+      {"norm.cast_order", kBoth, {"norms"}},
+      {"weight.transposed", kBlock},  // the program is right: only another one's values can tell
+      {"weight.rows_permuted", kLlama, {"attention"}},
+      {"weight.quant_layout", kNowhere},
+      {"bias.missing", kBlock, {"attention", "weights"}},
+      {"rope.pairing", kLlama, {"rotary"}},
+      {"rope.base", kLlama, {"rotary"}},
+      {"rope.scaling", kLlama, {"rotary"}},
+      {"rope.partial", kLlama, {"rotary"}},
+      {"rope.position", kLlama, {"rotary"}},
+      {"rope.missing", kLlama, {"rotary"}},
+      {"rope.twice", kLlama, {"rotary"}},
+      {"qk_norm.order", kNowhere},
+      {"qk_norm.axis", kNowhere},
+      {"qk_norm.missing", kNowhere},
+      {"attn.qkv_split", kBoth, {"attention"}},
+      {"attn.kv_swapped", kBoth, {"attention"}},
+      {"attn.scale", kBoth, {"attention"}},
+      {"attn.softcap", kBoth, {"attention"}},
+      {"attn.position_bias", kNowhere},
+      {"attn.causal_mask",
+       kBoth,
+       {"causal", "decode", "attention"}},  // the cache has no later keys
+      {"attn.padding_mask", kBoth},         // no check pads
+      {"attn.window", kBoth, {"attention"}},
+      {"attn.gqa_mapping", kBoth, {"attention"}},
+      {"attn.head_merge", kBoth, {"attention", "causal", "decode"}},  // tokens change places
+      {"mlp.activation", kBoth, {"mlp"}},
+      {"mlp.gate_value_swapped", kBoth, {"mlp"}},
+      {"residual.missing", kBoth, {"residual", "residual_sums"}},
+      {"residual.doubled", kBoth, {"residual", "residual_sums"}},
+      {"residual.source", kBoth, {"residual", "residual_sums"}},
+      {"residual.scale", kBoth, {"residual_sums"}},
+      {"block.parallel", kBoth, {"norms"}},
+      {"head.final_norm", kOutside, {"norm_weights", "norms", "weights"}},
+      {"head.tied", kOutside, {"head", "weights"}},
+      {"head.softcap", kOutside, {"head"}},
+      {"head.scale", kOutside, {"head"}},
+      {"precision.overflow", kBoth, {"residual_sums"}},
+      {"precision.dtype", kBoth, {"residual_sums", "residual"}},
   };
   return all;
+}
+
+BrokenModel broken(const testing::TestModel& model, const std::string& mistake, int layer) {
+  return make_mistake(model.program(), model.sources, {mistake, layer});
 }
 
 TEST(LessonMistakes, EveryKnownOneIsExpectedHere) {
@@ -80,30 +128,36 @@ TEST(LessonMistakes, WithoutOneEveryCheckPasses) {
 
 TEST(LessonMistakes, OnTheBlockTheRightChecksFail) {
   const testing::TestModel model = grouped_block();
-  for (const auto& [mistake, checks] : expectations()) {
-    if (mistake.starts_with("rope.")) {  // the lesson's block has no rotary positions
-      EXPECT_THROW(make_mistake(model.program(), {mistake, -1}), Error) << mistake;
+  for (const auto& [mistake, where, checks] : expectations()) {
+    if ((where & kBlock) == 0) {
+      EXPECT_THROW(broken(model, mistake, -1), Error) << mistake;
       continue;
     }
-    const Program broken = make_mistake(model.program(), {mistake, -1});
-    EXPECT_EQ(failed(broken, model.sources), Checks(checks.begin(), checks.end())) << mistake;
+    EXPECT_EQ(failed(broken(model, mistake, -1)), Checks(checks.begin(), checks.end())) << mistake;
   }
 }
 
 TEST(LessonMistakes, OnASmallLlamaTheRightChecksFail) {
   const testing::TestModel model = small_llama();
-  for (const auto& [mistake, checks] : expectations()) {
-    const Program broken = make_mistake(model.program(), {mistake, -1});
-    EXPECT_EQ(failed(broken, model.sources), Checks(checks.begin(), checks.end())) << mistake;
+  for (const auto& [mistake, where, checks] : expectations()) {
+    if ((where & (kLlama | kOutside)) == 0) {
+      EXPECT_THROW(broken(model, mistake, -1), Error) << mistake;
+      continue;
+    }
+    EXPECT_EQ(failed(broken(model, mistake, -1)), Checks(checks.begin(), checks.end())) << mistake;
   }
 }
 
 TEST(LessonMistakes, InOneBlockOfTwoIsEnough) {
   const testing::TestModel model = small_llama();
-  for (const auto& [mistake, checks] : expectations()) {
-    const Program broken = make_mistake(model.program(), {mistake, 1});
-    EXPECT_EQ(failed(broken, model.sources), Checks(checks.begin(), checks.end())) << mistake;
-    for (const CheckResult& result : check(broken, model.sources, {.threads = 1})) {
+  for (const auto& [mistake, where, checks] : expectations()) {
+    if ((where & kLlama) == 0) {
+      EXPECT_THROW(broken(model, mistake, 1), Error) << mistake;
+      continue;
+    }
+    const BrokenModel one = broken(model, mistake, 1);
+    EXPECT_EQ(failed(one), Checks(checks.begin(), checks.end())) << mistake;
+    for (const CheckResult& result : check(one.program, one.weights, {.threads = 1})) {
       EXPECT_EQ(result.detail.find("blocks.0"), std::string::npos)
           << mistake << " in block 1: " << result.id << ": " << result.detail;
     }

@@ -48,6 +48,19 @@ std::string offset_text(double offset) {
                       : fmt::format("{:g} + w", offset);
 }
 
+/// (var + eps)² where its root belongs.
+void norm_by_square(const Place& place, Forms& forms) {
+  for (const NormAt& norm : groups(place)) {
+    forms.add(
+        {.yours = "divides by (var + eps)² in " + norm.label,
+         .reference = "divides by √(var + eps)",
+         .usual_place = "the exponent in a hand-written norm",
+         .fix = "Divide by the root of var + eps."},
+        place.shown(norm.outputs),
+        change_norm_rows(norm.outputs, "x / (var + eps)²", [](NormRow& row) { row.exponent = 2; }));
+  }
+}
+
 }  // namespace
 
 void norm_eps(const Place& place, Forms& forms) {
@@ -76,7 +89,7 @@ void norm_eps_outside_root(const Place& place, Forms& forms) {
                .usual_place = "a hand-written norm that calls std() and adds eps to it",
                .fix = "Add eps to the variance, under the root."},
               place.shown(norm.outputs),
-              change_norm_rows(place, norm.outputs, "x / (√var + eps)",
+              change_norm_rows(norm.outputs, "x / (√var + eps)",
                                [](NormRow& row) { row.eps_outside = true; }));
   }
 }
@@ -88,17 +101,16 @@ void norm_unbiased_variance(const Place& place, Forms& forms) {
           std::get<NormParams>(maker(place.program(), norm.outputs[0]).params);
       if (params.norm.kind != NormKind::kLayer || params.group < 2) continue;
       if (outside && params.norm.eps == 0) continue;
-      forms.add(
-          {.yours = fmt::format("variance over n − 1{} in {}",
-                                outside ? ", eps added to its root," : "", norm.label),
-           .reference = "variance over n",
-           .usual_place = "var() or std() with the framework's default, which is unbiased",
-           .fix = "Divide the sum of squares by n (unbiased=False)."},
-          place.shown(norm.outputs),
-          change_norm_rows(place, norm.outputs, "variance over n − 1", [outside](NormRow& row) {
-            row.unbiased = true;
-            row.eps_outside = outside;
-          }));
+      forms.add({.yours = fmt::format("variance over n − 1{} in {}",
+                                      outside ? ", eps added to its root," : "", norm.label),
+                 .reference = "variance over n",
+                 .usual_place = "var() or std() with the framework's default, which is unbiased",
+                 .fix = "Divide the sum of squares by n (unbiased=False)."},
+                place.shown(norm.outputs),
+                change_norm_rows(norm.outputs, "variance over n − 1", [outside](NormRow& row) {
+                  row.unbiased = true;
+                  row.eps_outside = outside;
+                }));
     }
   }
 }
@@ -116,6 +128,7 @@ void norm_kind(const Place& place, Forms& forms) {
                 spec.kind = layer ? NormKind::kRms : NormKind::kLayer;
               }));
   }
+  norm_by_square(place, forms);
 }
 
 void norm_weight_offset(const Place& place, Forms& forms) {
@@ -179,7 +192,7 @@ void norm_cast_order(const Place& place, Forms& forms) {
                    .fix = before ? "Multiply by the weight in float32, then cast."
                                  : "Cast to the half type first, then multiply by the weight."},
                   place.shown(norm.outputs),
-                  change_norm_rows(place, norm.outputs, before ? "round(x̂) · w" : "round(x̂ · w)",
+                  change_norm_rows(norm.outputs, before ? "round(x̂) · w" : "round(x̂ · w)",
                                    [order, dtype](NormRow& row) {
                                      row.cast = order;
                                      row.cast_to = dtype;

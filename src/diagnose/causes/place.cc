@@ -224,14 +224,6 @@ std::vector<Form> forms_of(const CauseRow& row, const Place& place) {
   return result;
 }
 
-std::vector<double> read_vector(const WeightSource& source) {
-  std::vector<double> values = to_f64(source.tensor);
-  if (source.row_order.empty()) return values;
-  std::vector<double> ordered;
-  for (int64_t row : source.row_order) ordered.push_back(values[static_cast<size_t>(row)]);
-  return ordered;
-}
-
 std::optional<WeightSource> source_of(const Place& place, ValueId made, size_t which) {
   const Step& step = maker(place.program(), made);
   if (which >= step.weights.size() || step.weights[which] == kNoId) return std::nullopt;

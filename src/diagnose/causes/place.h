@@ -16,11 +16,11 @@ namespace mainstem::causes {
 struct SubLayer {
   std::string_view label;  ///< "attention", "cross-attention", "MLP"
   Site norm_site, out_site;
-  ValueId stream = kNoId;      ///< what the stream holds before it
-  ValueId norm = kNoId;        ///< the norm of its input, or none
-  ValueId out = kNoId;         ///< what is added to the stream
-  ValueId sum = kNoId;         ///< stream + out (of a parallel block: + the MLP's)
-  ValueId result = kNoId;      ///< the sum, normed where the placement says so
+  ValueId stream = kNoId;           ///< what the stream holds before it
+  ValueId norm = kNoId;             ///< the norm of its input, or none
+  ValueId out = kNoId;              ///< what is added to the stream
+  ValueId sum = kNoId;              ///< stream + out (of a parallel block: + the MLP's)
+  ValueId result = kNoId;           ///< the sum, normed where the placement says so
   std::vector<ValueId> first = {};  ///< results of the products that read its input
 };
 
@@ -186,8 +186,6 @@ std::vector<Form> forms_of(const CauseRow& row, const Place& place);
 
 // ------------------------------------------------------------------ used by several
 
-/// A vector weight as the program reads it.
-std::vector<double> read_vector(const WeightSource& source);
 /// The source of the step's weight (0: the matrix or gain, 1: the bias), or none.
 std::optional<WeightSource> source_of(const Place& place, ValueId made, size_t which);
 /// All of them, in order.

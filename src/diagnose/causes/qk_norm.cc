@@ -62,29 +62,22 @@ void qk_norm_axis(const Place& place, Forms& forms) {
                       .usual_place = "where the heads are split: before or after the norm",
                       .fix = whole ? "Norm q and k before the heads are split."
                                    : "Split the heads, then norm each of them."};
-    const bool shared = !whole && !spec_of(place).weight_per_head;
-    if (shared) {
-      std::vector<ValueId> outputs;
-      for (ValueId output : norm.outputs) {
-        if (place.program().value(output).dims[2].size > 1) outputs.push_back(output);
-      }
-      if (outputs.empty()) continue;
-      std::vector<Change> changes;
-      for (ValueId output : outputs) {
-        const int64_t width = place.program().value(output).width;
-        changes.push_back(change_norm_rows(place, {output}, "norm over all heads",
-                                           [width](NormRow& row) { row.group = width; }));
-      }
-      forms.add(words, place.shown(outputs), [changes](Edited& edited, Numbers numbers) {
-        for (const Change& change : changes) change(edited, numbers);
-      });
-      continue;
-    }
-    const int64_t head_width = place.block()->attention.head_width;
     std::vector<ValueId> outputs;
     for (ValueId output : norm.outputs) {
       if (place.program().value(output).dims[2].size > 1) outputs.push_back(output);
     }
+    if (!whole && !spec_of(place).weight_per_head) {
+      // One weight for every head: no NormParams say so of a whole row.
+      forms.add(words, place.shown(outputs), [outputs](Edited& edited, Numbers numbers) {
+        for (ValueId output : outputs) {
+          const int64_t width = edited.program.value(output).width;
+          change_norm_rows({output}, "norm over all heads",
+                           [width](NormRow& row) { row.group = width; })(edited, numbers);
+        }
+      });
+      continue;
+    }
+    const int64_t head_width = place.block()->attention.head_width;
     forms.add(words, place.shown(outputs), [=](Edited& edited, Numbers) {
       for (ValueId output : outputs) {
         auto& params = std::get<NormParams>(maker(edited.program, output).params);

@@ -62,6 +62,7 @@ enum class Misread : uint8_t {
   kNeighbours,      ///< both nibbles of a byte are neighbours
   kHighFirst,       ///< the high nibbles are the first half
   kTwosComplement,  ///< a nibble is a signed number instead of one with 8 added
+  kFirstBlockOnly,  ///< nothing is read behind the tensor's first block
 };
 
 void misread_block(const NibbleLayout& layout, Misread misread, uint8_t* bytes) {
@@ -83,9 +84,28 @@ void misread_block(const NibbleLayout& layout, Misread misread, uint8_t* bytes) 
       case Misread::kTwosComplement:
         value ^= 8;
         break;
+      case Misread::kFirstBlockOnly:
+        break;
     }
     block.set(e, value);
   }
+}
+
+/// What the wrong code does, and what is right.
+std::pair<std::string_view, std::string_view> words_of(Misread misread) {
+  constexpr std::string_view kHalves =
+      "low nibbles are the first half of a block, high ones the second";
+  switch (misread) {
+    case Misread::kNeighbours:
+      return {"the two nibbles of a byte are neighbours", kHalves};
+    case Misread::kHighFirst:
+      return {"high nibbles are the first half of a block", kHalves};
+    case Misread::kTwosComplement:
+      return {"a nibble is a signed number", "a nibble is a number with 8 added"};
+    case Misread::kFirstBlockOnly:
+      return {"nothing is read behind the first block", "every block is read"};
+  }
+  return {};
 }
 
 WeightSource misread_tensor(const WeightSource& source, Misread misread) {
@@ -94,7 +114,9 @@ WeightSource misread_tensor(const WeightSource& source, Misread misread) {
   auto copy = std::make_shared<AlignedBuffer>(bytes);
   std::memcpy(copy->data(), source.tensor.data(), bytes);
   const auto step = static_cast<size_t>(info(layout.dtype).block_bytes);
-  for (size_t at = 0; at + step <= bytes; at += step) {
+  // A block of zeros has the scale 0.
+  if (misread == Misread::kFirstBlockOnly) std::memset(copy->data() + step, 0, bytes - step);
+  for (size_t at = 0; misread != Misread::kFirstBlockOnly && at + step <= bytes; at += step) {
     misread_block(layout, misread, copy->as<uint8_t>() + at);
   }
   WeightSource result = source;
@@ -135,13 +157,9 @@ void weight_quant_layout(const Place& place, Forms& forms) {
     for (const Quantised& each : chosen) {
       made.insert(made.end(), each.made.begin(), each.made.end());
     }
-    std::string what = "the two nibbles of a byte are neighbours";
-    if (misread == Misread::kHighFirst) what = "high nibbles are the first half of a block";
-    if (misread == Misread::kTwosComplement) what = "a nibble is a signed number";
+    const auto [what, right] = words_of(misread);
     forms.add({.yours = fmt::format("{} in {} ({})", what, which, type),
-               .reference = misread == Misread::kTwosComplement
-                                ? "a nibble is a number with 8 added"
-                                : "low nibbles are the first half of a block, high ones the second",
+               .reference = std::string(right),
                .usual_place = "the code that unpacks quantised blocks",
                .fix = "Unpack the block as its format says."},
               place.shown(made), [chosen, misread](Edited& edited, Numbers) {
@@ -150,8 +168,8 @@ void weight_quant_layout(const Place& place, Forms& forms) {
                 }
               });
   };
-  for (const Misread misread :
-       {Misread::kNeighbours, Misread::kHighFirst, Misread::kTwosComplement}) {
+  for (const Misread misread : {Misread::kNeighbours, Misread::kHighFirst, Misread::kTwosComplement,
+                                Misread::kFirstBlockOnly}) {
     for (const NibbleLayout& layout : kLayouts) {
       if (misread == Misread::kTwosComplement && layout.dtype != DType::kQ4_0) continue;
       std::vector<Quantised> same;

@@ -46,6 +46,31 @@ std::vector<RotarySpec> others(const Place& place) {
   return result;
 }
 
+/// The pairs of the other form, each channel by the angle it has in the right layout.
+CustomParams mixed_forms(const RotarySpec& spec, int64_t head_width) {
+  const RotaryFrequencies angles = rotary_frequencies(spec, 1);
+  const bool halves = spec.pairing == RotaryPairing::kHalfSplit;
+  return {.note = "pairs of one form, angles of the other",
+          .apply = [=, r = spec.width](std::span<const std::span<const double>> in,
+                                       std::span<double> out, int64_t position) {
+            for (size_t i = 0; i < out.size(); ++i) {
+              const auto e = static_cast<int64_t>(i) % head_width;
+              out[i] = in[0][i];
+              if (e >= r) continue;
+              // The angle's number in the right layout; the partner in the wrong one.
+              const int64_t pair = halves ? e % (r / 2) : e / 2;
+              const bool first = halves ? e % 2 == 0 : e < r / 2;
+              const int64_t step = halves ? 1 : r / 2;
+              const double partner = first ? -in[0][i + static_cast<size_t>(step)]
+                                           : in[0][i - static_cast<size_t>(step)];
+              const double angle =
+                  static_cast<double>(position) * angles.frequency[static_cast<size_t>(pair)];
+              out[i] = (in[0][i] * std::cos(angle) + partner * std::sin(angle)) *
+                       angles.attention_factor;
+            }
+          }};
+}
+
 std::string_view text(RotaryPairing pairing) {
   return pairing == RotaryPairing::kHalfSplit ? "channel j turns with j + r/2 (half-split)"
                                               : "channel 2j turns with 2j + 1 (interleaved)";
@@ -73,6 +98,19 @@ void rope_pairing(const Place& place, Forms& forms) {
             place.shown(values), change_params(values, [wrong](RotaryParams& params, Numbers) {
               params.rotary.pairing = wrong;
             }));
+  forms.add(
+      {.yours = halves ? "neighbours turn, by the angles of a half-split layout"
+                       : "halves turn, by the angles of an interleaved layout",
+       .reference = std::string(text(spec_of(place).pairing)),
+       .usual_place = "cosine and sine laid out for one form, the rotate function of the other",
+       .fix = "Take the angles and the rotate function from one form.",
+       .known_fault = halves ? "" : "TransformerLens 3.9 bridge, Cohere and Cohere2"},
+      place.shown(values), [values, spec = spec_of(place)](Edited& edited, Numbers) {
+        for (ValueId value : values) {
+          const auto& params = std::get<RotaryParams>(maker(edited.program, value).params);
+          replace_by_custom(edited.program, value, mixed_forms(spec, params.head_width));
+        }
+      });
 }
 
 void rope_base(const Place& place, Forms& forms) {

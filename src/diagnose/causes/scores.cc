@@ -111,7 +111,8 @@ void attn_softcap(const Place& place, Forms& forms) {
                .reference = reference,
                .usual_place = usual_place,
                .fix = fix,
-               .known_fault = ""},
+               .known_fault = "transformers 5.24, Gemma 3: attn_logit_softcapping is stored and "
+                              "never applied"},
               shows, change_params(attention.mix, [](AttentionParams& params, Numbers) {
                 params.soft_cap = 0;
               }));
@@ -253,12 +254,14 @@ void attn_window(const Place& place, Forms& forms) {
     const std::string fix =
         has ? fmt::format("Let a query see the keys with 0 ≤ i − j < {}.", right)
             : "Use no window in this layer.";
-    const auto add = [&](const std::string& yours, int64_t window) {
+    const auto add = [&](const std::string& yours, int64_t window,
+                         const std::string& known_fault = {}) {
       forms.add({.yours = yours,
                  .reference = reference,
                  .usual_place = "the mask, or a kernel's argument that counts the keys before the "
                                 "query (W − 1)",
-                 .fix = fix},
+                 .fix = fix,
+                 .known_fault = known_fault},
                 place.shown({attention.pattern}),
                 change_params(attention.mix, [window](AttentionParams& params, Numbers) {
                   params.mask = window > 0 ? MaskKind::kWindow : MaskKind::kCausal;
@@ -268,7 +271,7 @@ void attn_window(const Place& place, Forms& forms) {
     if (has) {
       add(fmt::format("one key too many: i − j ≤ {}", right), right + 1);
       if (right > 1) add(fmt::format("one key too few: i − j < {}", right - 1), right - 1);
-      add("no window", 0);
+      add("no window", 0, "llama.cpp, Mistral: its GGUF files cannot name the window");
     }
     std::vector<int64_t> others;
     for (const BlockSpec& block : place.stack().blocks) {
@@ -294,7 +297,8 @@ void attn_window(const Place& place, Forms& forms) {
                 .high = 1e6,
                 .whole = true,
                 .logarithmic = true,
-                .usual = without({4096, 1024, 512, 2048}, static_cast<double>(right))}});
+                // 4 shows in a short text, where somebody makes the mistake to see it.
+                .usual = without({4, 4096, 1024, 512, 2048}, static_cast<double>(right))}});
   }
 }
 

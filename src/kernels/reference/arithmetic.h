@@ -56,7 +56,7 @@ enum class PatternForm : uint8_t {
 enum class AddForm : uint8_t { kEach, kReversed, kOnce };
 
 enum class AngleForm : uint8_t {
-  kRounded,   ///< frequency and angle rounded to float32 (PyTorch)
+  kPower,     ///< base to a power, its inverse and the angle in float32 (PyTorch)
   kIterated,  ///< each frequency is the one before times a factor (ggml)
   kStored,    ///< frequencies are of the storage type (a whole PyTorch module cast to 16 bits)
 };
@@ -72,7 +72,7 @@ struct ArithmeticRules {
   bool one_pass_variance = false;  ///< mean(x^2) - mean(x)^2
   StepForm rotary = StepForm::kWhole;
   bool store_angles = false;  ///< cosine and sine are of the storage type
-  AngleForm angles = AngleForm::kRounded;
+  AngleForm angles = AngleForm::kPower;
   ScoreForm scores = ScoreForm::kWhole;
   PatternForm pattern = PatternForm::kDivided;
   /// exp, tanh, sine and cosine miss the nearest float32 by one unit, as those of vector libraries
