@@ -28,7 +28,8 @@ def _opened(dump: DumpLike) -> _core.Dump:
     return _core.Dump.from_arrays(named_arrays(dump), "dict")
 
 
-def _names(names: NameMap) -> list[tuple[str, str]]:
+def named_sites(names: NameMap) -> list[tuple[str, str]]:
+    """Their name and the site, for each line of a map."""
     if names is None:
         return []
     if isinstance(names, str):
@@ -61,7 +62,7 @@ def _options(
     return {
         "tokens": _ids(tokens, model, "tokens"),
         "decoder_tokens": _ids(decoder_tokens, model, "decoder_tokens"),
-        "names": _names(names),
+        "names": named_sites(names),
         "dtype": dtype,
         "layers": layers,
         "threads": threads,

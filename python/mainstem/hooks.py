@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .arrays import id_lists, is_torch
-from .diagnose import Dtype, NameMap, doctor
+from .diagnose import Dtype, NameMap, doctor, named_sites
 from .errors import usage_error
 from .model import Model
 from .report import DoctorReport
@@ -179,10 +179,14 @@ def check(
 
     `module` is a model of any family of transformers, or a class of your own; then `map` says which of its
     submodules are which steps: {"layers.0.attn.wq": "blocks.0.q", "layers.0.norm1.input":
-    "blocks.0.resid_pre"}. `forward(module, ids)` runs it where `module(ids)` does not. See record() and
+    "blocks.0.resid_pre"}, and only what the map names is looked at. `forward(module, ids)` runs it where `module(ids)` does not. See record() and
     doctor().
 
     Raises ImportError without PyTorch.
     """
     dump = record(module, model, ids, forward=forward)
+    if map is not None and not hasattr(module, "config"):
+        # Names of one's own may mean something else elsewhere: "norm" is transformers' last one.
+        wanted = {theirs for theirs, _ in named_sites(map)}
+        dump = {name: value for name, value in dump.items() if name in wanted or name == "tokens"}
     return doctor(model, dump, map=map, dtype=dtype, layers=layers, threads=threads)

@@ -187,17 +187,17 @@ class Own(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
         layer = model.model.layers[0]
-        self.embedding, self.before = model.model.embed_tokens, layer.input_layernorm
+        self.embedding, self.norm = model.model.embed_tokens, layer.input_layernorm
         self.query, self.key = layer.self_attn.q_proj, layer.self_attn.k_proj
 
     def forward(self, ids):
-        normed = self.before(self.embedding(ids))
+        normed = self.norm(self.embedding(ids))
         return self.query(normed), self.key(normed)
 
 
 def test_a_class_of_ones_own_with_a_map(llama):
     module = Own(hf_model())
-    names = {"before": "blocks.0.attn_norm", "before.input": "blocks.0.resid_pre", "query": "blocks.0.q",
+    names = {"norm": "blocks.0.attn_norm", "norm.input": "blocks.0.resid_pre", "query": "blocks.0.q",
              "key": "blocks.0.k"}  # fmt: skip
     assert ms.check(module, llama, TOKENS, map=names).matches
     with torch.no_grad():
