@@ -179,6 +179,8 @@ fetch_models() {
 VENV="$CACHE/venv"
 PARITY_WHEELS=(transformers==5.24.0 jinja2==3.1.6 tokenizers==0.23.3 sentencepiece==0.2.3 gguf==0.19.0
   safetensors==0.8.0 numpy)
+# What builds and tests the Python package.
+PYTHON_WHEELS=(scikit-build-core==1.1.2 nanobind==3.1.0 pytest==9.2.0)
 
 make_venv() {
   # A half-made environment has no pip yet.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mainstem/stored_tensor.h"
 #include "mainstem/tensor.h"
 
 namespace mainstem {
@@ -23,6 +24,7 @@ enum class DumpFormat : uint8_t {
   kTorch,         ///< torch.save
   kLlamaText,     ///< what llama.cpp's eval-callback example prints
   kDebuggerJson,  ///< transformers' model_addition_debugger_context
+  kTensors,       ///< no file: tensors that the caller has in memory
 };
 /// "safetensors", "npz", …
 std::string_view name(DumpFormat format);
@@ -85,6 +87,9 @@ class Dump {
   /// a lone array. Files that the dump refers to are an Error here.
   static Dump from_bytes(std::span<const std::byte> bytes, const std::string& name,
                          const DumpOptions& options = {});
+  /// Values that the program at hand holds itself. They are viewed, and must outlive the dump and
+  /// its copies; a name may come several times. `name` is for messages.
+  static Dump from_tensors(std::span<const NamedTensor> tensors, const std::string& name);
 
   DumpFormat format() const { return format_; }
   /// In the order of the file, which for text and JSON is that of the computation.

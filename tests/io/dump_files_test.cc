@@ -57,6 +57,26 @@ TEST(DumpFiles, Npz) {
   expect_both(dump);
 }
 
+TEST(DumpFiles, TensorsInMemoryAreViewed) {
+  std::vector<float> values{1, 2, 3, 4};
+  const std::vector<NamedTensor> tensors{
+      {"blocks.0.q", TensorView(DType::kF32, {2, 2}, values.data())}, {"tokens", kIds.view()}};
+  const Dump dump = Dump::from_tensors(tensors, "tensors");
+  EXPECT_EQ(dump.format(), DumpFormat::kTensors);
+  EXPECT_EQ(dump.path(), "tensors");
+  expect_both(dump);
+  values[3] = 7;
+  EXPECT_EQ(to_f32(dump.read(dump.tensors()[0]).view()), values);
+}
+
+TEST(DumpFiles, TensorsInMemoryMayShareAName) {
+  const std::vector<NamedTensor> tensors{{"q", kMatrix.view()}, {"q", kIds.view()}};
+  const Dump dump = Dump::from_tensors(tensors, "tensors");
+  ASSERT_EQ(dump.tensors().size(), 2u);
+  EXPECT_EQ(dump.tensors()[1].occurrence, 1);
+  EXPECT_EQ(dump.read(dump.tensors()[1]).dtype(), DType::kI64);
+}
+
 std::string npy_with(const std::string& descr) {
   const std::string head = "{'descr': " + descr + ", 'fortran_order': False, 'shape': (1,), }\n";
   return test::Bytes()

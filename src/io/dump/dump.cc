@@ -155,6 +155,8 @@ std::string_view name(DumpFormat format) {
       return "llama.cpp eval-callback text";
     case DumpFormat::kDebuggerJson:
       return "transformers model debugger";
+    case DumpFormat::kTensors:
+      return "tensors in memory";
   }
   return "unknown";
 }
@@ -177,6 +179,10 @@ Dump Dump::from_bytes(std::span<const std::byte> bytes, const std::string& name,
                       .mapped = nullptr,
                       .folder = {}};
   return DumpAccess::make(name, with_context(name, [&] { return open_file(file, options); }));
+}
+
+Dump Dump::from_tensors(std::span<const NamedTensor> tensors, const std::string& name) {
+  return DumpAccess::make(name, dump_of_tensors(tensors));
 }
 
 const DumpTensor* Dump::find(std::string_view name) const {

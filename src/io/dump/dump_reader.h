@@ -54,6 +54,7 @@ DumpContent open_zip_dump(const DumpFile& file, const DumpOptions& options);
 DumpContent open_legacy_torch_dump(const DumpFile& file);
 DumpContent open_llama_text(const DumpFile& file);
 DumpContent open_debugger_json(const DumpFile& file);
+DumpContent dump_of_tensors(std::span<const NamedTensor> tensors);
 
 /// Whether the bytes are text that holds a header line of llama.cpp's callback.
 bool is_llama_text(std::string_view text);
