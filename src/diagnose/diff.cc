@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -266,44 +267,43 @@ void JudgedDump::judge_step(const AlignedValue& value) {
 /// One pass of the reference over the same tokens.
 void JudgedDump::add_totals() {
   if (options_.layers) return;  // the blocks before are not read
+  std::map<std::string, size_t> step_of;
   std::vector<SiteId> sites;
-  for (const AlignedValue* value : values_) sites.push_back(value->site);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    step_of.emplace(to_string(values_[i]->site), i);
+    sites.push_back(values_[i]->site);
+    if (values_[i]->complete()) last_whole_ = i;
+  }
   Session session(model_.bound(), {.compute = Compute::kF64,
                                    .threads = options_.threads,
                                    .sites = std::move(sites),
                                    .cancel = options_.cancel});
   std::vector<SequenceInput> own = aligned_.inputs;
   for (SequenceInput& input : own) input.sequence = session.add_sequence();
-  size_t next = 0;
   session.observe(own, [&](const TraceEvent& event) {
-    while (next < values_.size() && !(values_[next]->site == event.site)) ++next;
-    if (next == values_.size()) {
-      next = 0;
-      while (next < values_.size() && !(values_[next]->site == event.site)) ++next;
-      if (next == values_.size()) return;
-    }
-    const AlignedValue& value = *values_[next];
-    StepReport& step = report_.steps[next];
-    const std::vector<double> reference = to_f64(event.value);
-    if (reference.size() != value.data.size()) return;
-    const Compared& compared = judge_->compared(value);
-    const Difference off = difference(value, compared, value.data, reference);
-    step.total = off.relative();
-    const auto width = static_cast<size_t>(compared.layout().width);
-    if (value.complete()) step.cosine = cosine_of(value.data, reference, off, width);
-    const double unit = unit_roundoff(report_.arithmetic);
-    if (off.max_row >= 0) {
-      const auto at =
-          static_cast<size_t>(off.max_row) * width + static_cast<size_t>(off.max_column);
-      step.ulps = ulps_between(value.data[at], reference[at], unit);
-    }
-    const Program& program = model_.program();
-    const bool predicts = program.spec.head.kind != HeadKind::kNone &&
-                          program.find_value(value.site) == program.output;
-    if (predicts && value.complete()) {
-      report_.logits = compare_logits(value, reference, compared);
-    }
+    const auto found = step_of.find(to_string(event.site));
+    if (found != step_of.end()) add_total(found->second, to_f64(event.value));
   });
+}
+
+void JudgedDump::add_total(size_t i, std::vector<double> reference) {
+  const AlignedValue& value = *values_[i];
+  StepReport& step = report_.steps[i];
+  if (reference.size() != value.data.size()) return;
+  const Compared& compared = judge_->compared(value);
+  const Difference off = difference(value, compared, value.data, reference);
+  step.total = off.relative();
+  const auto width = static_cast<size_t>(compared.layout().width);
+  if (value.complete()) step.cosine = cosine_of(value.data, reference, off, width);
+  if (off.max_row >= 0) {
+    const auto at = static_cast<size_t>(off.max_row) * width + static_cast<size_t>(off.max_column);
+    step.ulps = ulps_between(value.data[at], reference[at], unit_roundoff(report_.arithmetic));
+  }
+  const Program& program = model_.program();
+  const bool predicts =
+      program.spec.head.kind != HeadKind::kNone && program.find_value(value.site) == program.output;
+  if (predicts && value.complete()) report_.logits = compare_logits(value, reference, compared);
+  if (last_whole_ == i) reference_of_last_ = std::move(reference);
 }
 
 void JudgedDump::conclude() {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "diagnose/align.h"
 #include "diagnose/judge.h"
@@ -19,11 +21,15 @@ class JudgedDump {
   const AlignedValue& value(size_t i) const { return *values_[i]; }
   const Fit& fit(size_t i) const { return fits_[i]; }
   const Aligned& aligned() const { return aligned_; }
+  /// The last value that the dump has whole, and what the reference makes there; no step: none.
+  std::optional<size_t> last_whole() const { return last_whole_; }
+  const std::vector<double>& reference_of_last() const { return reference_of_last_; }
 
  private:
   void judge_steps();
   void judge_step(const AlignedValue& value);
   void add_totals();
+  void add_total(size_t i, std::vector<double> reference);
   void conclude();
 
   const Model& model_;
@@ -32,6 +38,8 @@ class JudgedDump {
   std::unique_ptr<Judge> judge_;
   std::vector<const AlignedValue*> values_;
   std::vector<Fit> fits_;
+  std::optional<size_t> last_whole_;
+  std::vector<double> reference_of_last_;
   DiffReport report_;
 };
 

@@ -19,14 +19,9 @@ constexpr size_t kMostPredictions = 6;
 class Prediction {
  public:
   Prediction(const Model& model, JudgedDump& judged, const DiffOptions& options)
-      : model_(model), judged_(judged), options_(options) {
-    for (size_t i = 0; i < judged.report().steps.size(); ++i) {
-      if (judged.value(i).complete()) last_ = i;
-    }
-    if (last_) reference_ = run(model.bound());
-  }
+      : model_(model), judged_(judged), options_(options), reference_(judged.reference_of_last()) {}
 
-  bool possible() const { return last_.has_value() && !reference_.empty(); }
+  bool possible() const { return judged_.last_whole().has_value() && !reference_.empty(); }
   std::string site() const { return to_string(value().site); }
 
   /// ‖a − b‖ / ‖b‖ of the dump's last value with the reference's own.
@@ -39,13 +34,14 @@ class Prediction {
   }
   /// What would be left of the difference to the reference, were this one mistake mended.
   std::optional<double> without(const std::vector<FoundCause>& causes, const FoundCause& mended) {
+    if (causes.size() == 1) return 0.0;  // nothing is left but the reference
     const auto made = with_mistakes(causes, &mended);
     if (!made) return {};
     return distance(*made, reference_);
   }
 
  private:
-  const AlignedValue& value() const { return judged_.value(*last_); }
+  const AlignedValue& value() const { return judged_.value(*judged_.last_whole()); }
 
   double distance(std::span<const double> a, std::span<const double> b) const {
     if (a.size() != b.size()) return std::numeric_limits<double>::quiet_NaN();
@@ -97,8 +93,7 @@ class Prediction {
   const Model& model_;
   JudgedDump& judged_;
   const DiffOptions& options_;
-  std::optional<size_t> last_;
-  std::vector<double> reference_;
+  const std::vector<double>& reference_;
 };
 
 void predict(const Model& model, JudgedDump& judged, const DiffOptions& options,
