@@ -3,6 +3,8 @@
 import importlib
 from dataclasses import dataclass
 
+import models  # noqa: F401  (puts the generators on the path)
+
 MODULES = ("norms", "rotary", "attention", "mlp", "stream", "ends", "weights", "precision", "others")
 TABLE = []
 
