@@ -60,7 +60,7 @@ def tensors(values, tiny, kind, layers, companions):
         named = dict(sites)
         if kind == "layers":
             first = min(layers)
-            enters = "embed" if first == 0 else f"blocks.{first - 1}.resid_post"
+            enters = ("token_embed" if tiny.embeds_only else "embed") if first == 0 else f"blocks.{first - 1}.resid_post"
             named[f"blocks.{first}.resid_pre"] = values.sites[enters]
     elif kind == "blocks":
         blocks = LAYOUTS[tiny.layout].layers + "."

@@ -55,6 +55,11 @@ class Tiny(Case):
         return model
 
     @property
+    def embeds_only(self):
+        """The rows of the table enter the first block as they are."""
+        return self.name not in ("gpt2", "opt", "bert", "gemma", "gemma2", "gemma3", "granite")
+
+    @property
     def gated(self):
         return "mlp_gate" in self.sites
 

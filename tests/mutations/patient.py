@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 import models  # noqa: F401  (puts the generators on the path)
+from tiny.cases import SLIDING
 from tiny.sites import LAYOUTS, Recorder, sizes_of
 
 OUTER = ("tokens", "token_embed", "pos_embed", "type_embed", "embed_sum", "embed")
@@ -179,6 +180,11 @@ class Patient:
                 continue
             if name == "resid_pre":
                 continue
+            if name in ("q_rot", "k_rot") and not rotated(self.tiny, int(at.split(".")[1])):
+                continue
+            if name == "embed" and self.tiny.embeds_only:
+                kept["token_embed"] = sites[site]  # nothing stands between the two
+                continue
             if name == "logits" and not head_changes(self.tiny.make_config()):
                 continue
             kept[site] = sites[site]
@@ -196,6 +202,11 @@ class Values:
     sites: dict    # by our names
     modules: dict  # by those of transformers' modules
     merged: dict   # attn_mix as the output projection reads it
+
+
+def rotated(tiny, n):
+    """Cohere2's full blocks have no positions."""
+    return tiny.name != "cohere2" or tiny.changes["layer_types"][n] == SLIDING
 
 
 def head_changes(config):

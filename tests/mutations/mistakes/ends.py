@@ -54,10 +54,9 @@ def embedding_multiplier_missing(patient, layers):
     patient.config.embedding_multiplier = 1.0
 
 
-@mistake("embed.scale", "embed", on=lambda tiny: tiny.name in ("llama", "llama3", "mistral", "qwen3", "olmo2", "cohere",
+@mistake("embed.scale", "token_embed", on=lambda tiny: tiny.name in ("llama", "llama3", "mistral", "qwen3", "olmo2", "cohere",
                                                                "stablelm", "gpt_neox"), where=None)
 def embedding_scale_invented(patient, layers):
-    """Of the block's own module nothing is changed: its table is right, what enters the stream is not."""
     def apply(model):
         embedding = model.get_input_embeddings()
         embedding.forward = lambda ids: torch.nn.functional.embedding(ids, embedding.weight) * 48**0.5
