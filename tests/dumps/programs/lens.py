@@ -1,0 +1,28 @@
+"""TransformerLens, as it is and with weights folded and centred."""
+
+import safetensors.torch
+import torch
+
+import recipes
+from programs import recipe
+from programs.pytorch import ids_of, load
+
+
+def lens(processed):
+    def make(path, folder):
+        from transformer_lens.model_bridge import TransformerBridge
+        out = folder / "dump.safetensors"
+        model = TransformerBridge.boot_transformers(str(path), hf_model=load(path), device="cpu", dtype=torch.float32,
+                                                    tokenizer=None, load_weights=True)
+        if processed:
+            model.enable_compatibility_mode()
+        with torch.no_grad():
+            recipes.run(recipes.blocks("TransformerLens")[0], model=model, ids=ids_of(path), torch=torch,
+                        safetensors=safetensors, path=out)
+        return out
+    return make
+
+
+for tiny in ("llama", "gpt2", "gpt_neox", "qwen3", "gemma2", "phi"):
+    recipe(f"lens_{tiny}", tiny, lens(False))
+    recipe(f"lens_{tiny}_processed", tiny, lens(True))
