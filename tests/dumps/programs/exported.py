@@ -27,7 +27,9 @@ class Outputs(torch.nn.Module):
 
     def forward(self, ids):
         self.found = {}
-        out = self.model(ids, use_cache=False) if self.model.config.model_type != "bert" else self.model(ids)
+        words = {} if self.model.config.model_type == "bert" else {"use_cache": False}
+        # Without a mask transformers looks for packed sequences, with an operation that neither format has.
+        out = self.model(ids, attention_mask=torch.ones_like(ids), **words)
         if hasattr(out, "logits"):
             self.found["logits"] = out.logits
         self.names = list(self.found)
