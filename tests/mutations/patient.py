@@ -151,7 +151,8 @@ class Patient:
         model = self.build()
         inputs = self.inputs()
         sizes = sizes_of(model.config, inputs["input_ids"].shape[1])
-        with ModuleRecorder(model) as raw, PatientRecorder(self, model, LAYOUTS[self.tiny.layout], sizes) as recorder:
+        layout = LAYOUTS[self.tiny.layout]
+        with ModuleRecorder(model, layout) as raw, PatientRecorder(self, model, layout, sizes) as recorder:
             self.install_wires(model)
             for function in self.before:
                 function(model)
@@ -399,24 +400,26 @@ class PatientRecorder(Recorder):
 
 
 class ModuleRecorder:
-    """What a user's forward hooks see: outputs of modules without children and of blocks by their paths, and inputs
-    as PATH.input. Of a module that runs twice, the first run."""
+    """What a user's forward hooks see: outputs of modules by their paths, and as PATH.input the inputs that are a step's
+    value by the layout. Of a module that runs twice, the first run."""
 
-    def __init__(self, model):
+    def __init__(self, model, layout):
         self.values, self.handles = {}, []
+        wanted = tuple("." + path[1:] for path in layout.block.values() if isinstance(path, str) and path[0] == "<")
         for name, module in model.named_modules():
-            leaf = not list(module.children())
-            if "rotary" in name or "dropout" in name.lower() or (not leaf and not name.rpartition(".")[2].isdigit()):
+            if not name or "rotary" in name or "dropout" in name.lower():
                 continue
-            self.handles.append(module.register_forward_hook(self.hook(name), with_kwargs=True))
+            block = name.rpartition(".")[2].isdigit()
+            self.handles.append(module.register_forward_hook(self.hook(name, block or name.endswith(wanted)),
+                                                             with_kwargs=True))
 
-    def hook(self, name):
+    def hook(self, name, of_input):
         def keep(_, args, keywords, out):
             out = out[0] if isinstance(out, tuple) else out
             given = args[0] if args else keywords.get("hidden_states")
             if torch.is_tensor(out) and name not in self.values:
                 self.values[name] = out.detach().contiguous().clone()
-            if torch.is_tensor(given) and given.is_floating_point() and name + ".input" not in self.values:
+            if of_input and torch.is_tensor(given) and name + ".input" not in self.values:
                 self.values[name + ".input"] = given.detach().contiguous().clone()
         return keep
 

@@ -1,11 +1,19 @@
 """TransformerLens, as it is and with weights folded and centred."""
 
 import safetensors.torch
+import tokenizers
 import torch
+import transformers
 
 import recipes
 from programs import recipe
 from programs.pytorch import ids_of, load
+
+
+def tokenizer():
+    """One that is never asked: TransformerLens wants to have one."""
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, bos_token="a", eos_token="a", pad_token="a")
 
 
 def lens(processed):
@@ -13,7 +21,7 @@ def lens(processed):
         from transformer_lens.model_bridge import TransformerBridge
         out = folder / "dump.safetensors"
         model = TransformerBridge.boot_transformers(str(path), hf_model=load(path), device="cpu", dtype=torch.float32,
-                                                    tokenizer=None, load_weights=True)
+                                                    tokenizer=tokenizer(), load_weights=True)
         if processed:
             model.enable_compatibility_mode()
         with torch.no_grad():

@@ -119,8 +119,6 @@ def drop_final_norm(patient):
         for name in list(modules):
             if name.removesuffix(".input").endswith(patient.tiny.final) and ".layers." not in name:
                 del modules[name]
-            elif name in ("lm_head.input", "embed_out.input"):
-                del modules[name]
     return after
 
 

@@ -38,7 +38,7 @@ def stream_lost_in_parallel_block(patient, layers):
     wires(patient, layers, add_mlp=lambda x, m, a, read: a + m)
 
 
-@mistake("residual.missing", "resid_post", on=parallel)
+@mistake("unknown", "resid_post", on=parallel, also=("residual.missing",))
 def attention_not_added(patient, layers):
     wires(patient, layers, add_mlp=lambda x, m, a, read: x + m)
 
