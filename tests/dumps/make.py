@@ -28,7 +28,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "mutations")]
 import models  # noqa: E402
 from programs import RECIPES, NotHere  # noqa: E402
 
-for name in ("programs.pytorch", "programs.exported", "programs.lens", "programs.llama"):
+for name in ("programs.pytorch", "programs.exported", "programs.lens", "programs.llama",
+             "programs.plain"):
     importlib.import_module(name)
 
 
