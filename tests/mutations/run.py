@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Mistakes made on purpose in transformers, and what mainstem doctor says about them.
 
-    python tests/mutations/run.py --binary build/dev/src/mainstem --sample 300 --seed 1 [--case GLOB] [--jobs 2]
+    python tests/mutations/run.py --binary build/dev/src/mainstem --sample 300 --seed 1 [--case GLOB...] [--jobs 2]
 
 Each case writes a tiny model and the wrong model's dump and runs `mainstem doctor MODEL DUMP --json`. Over the cases
 whose local effect is at least 5 times the envelope: is the first wrong step the right one, is the cause proved, is
 anything else proved. Exit code 1 below the bounds: 98 % of first steps, 95 % of the known causes, no false proof.
 
-  --case GLOB     of names like gemma2/cap_missing/f32/ours/0-2, out of the sample; with --every out of all pairs of a
+  --case GLOB...  of names like gemma2/cap_missing/f32/ours/0-2, out of the sample; with --every out of all pairs of a
                   mistake and a family
   --misses FILE   what was said of each case that is not right
   --markdown FILE the table for the docs
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--binary", required=True)
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--case", default="*")
+    parser.add_argument("--case", nargs="+", default=["*"])
     parser.add_argument("--every", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--command", default="doctor", choices=("doctor", "diff"), help="diff judges the first step only")
@@ -133,9 +133,9 @@ def main():
         drawn = [Case.widest(mistake, tiny) for mistake in table for tiny in models.MODELS if mistake.fits(tiny)]
     else:
         drawn = sample(table, arguments.sample, arguments.seed)
-    CASES.extend(case for case in drawn if fnmatch.fnmatch(case.name, arguments.case))
+    CASES.extend(case for case in drawn if any(fnmatch.fnmatch(case.name, glob) for glob in arguments.case))
     if not CASES:
-        parser.error(f"no case is called {arguments.case}")
+        parser.error(f"no case is called {' or '.join(arguments.case)}")
     if arguments.keep:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         outcomes = run(arguments, arguments.keep)
