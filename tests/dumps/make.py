@@ -35,7 +35,7 @@ for name in ("programs.pytorch", "programs.exported", "programs.lens", "programs
 
 def tiny_folder(out, name):
     folder = out / "models" / name
-    if not (folder / "config.json").exists():
+    if not (folder / "config.json").exists():  # as a folder, which the programs read
         models.BY_NAME[name].make_model().save_pretrained(folder)
     return folder
 

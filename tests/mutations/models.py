@@ -10,11 +10,14 @@ import pathlib
 import sys
 from dataclasses import dataclass
 
+import gguf
+import numpy as np
 import torch
 import transformers as hf
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "generators"))
 
+import gguf_families
 from tiny.cases import FULL, LLAMA3, NO_IDS, SLIDING, Case, padded, rope  # noqa: F401
 
 VOCABULARY = 61
@@ -32,6 +35,7 @@ class Tiny(Case):
     final: str = "norm"
     fused: str = ""      # module of q, k and v in one
     own_attention: bool = False  # its attention shows no scores
+    quantised: tuple = ()  # linear layers that are Q4_0 in a GGUF file
 
     def make_model(self):
         model = super().make_model()
@@ -47,12 +51,25 @@ class Tiny(Case):
                 for name, parameter in sorted(model.named_parameters()):
                     if "norm" in name:
                         parameter.copy_((torch.randn(parameter.shape, generator=generator) * 0.4).bfloat16().float())
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if self.quantised and name.removesuffix(".weight").endswith(self.quantised):
+                    parameter.copy_(on_grid(parameter))
         if self.name == "llama_large":
             with torch.no_grad():
                 model.model.layers[1].mlp.down_proj.weight.mul_(16384)
         if hasattr(model, "lm_head") and model.config.tie_word_embeddings:
             model.tie_weights()
         return model
+
+    def save(self, out):
+        """The model as a user has it, a folder or a file in the folder `out`; where it is."""
+        if not self.quantised:
+            self.make_model().save_pretrained(out)
+            return out
+        out.mkdir(parents=True)
+        write_quantised(self.make_model(), out / "model.gguf", self.quantised)
+        return out / "model.gguf"
 
     @property
     def embeds_only(self):
@@ -72,6 +89,38 @@ class Tiny(Case):
         return site in self.sites
 
 
+STEP = 0.0625  # of Q4_0; a power of two, so that bfloat16 holds the weights
+
+
+def on_grid(weight):
+    """Numbers that Q4_0 holds: n STEP, -8 <= n < 8. Each block of 32 has a -8, by which its step is found again."""
+    values = (weight / STEP).round().clamp(-8, 7) * STEP
+    values[:, ::32] = -8 * STEP
+    return values
+
+
+def write_quantised(model, path, layers):
+    names = {"q_proj": "attn_q", "down_proj": "ffn_down"}
+    form = gguf_families.FORMS[model.config.model_type]
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[form.arch])
+    gguf_families.common_words(writer, model.config)
+    gguf_families.rotary_words(writer, model.config)
+    form.words(writer, model.config)
+    for name, data in gguf_families.gguf_tensors(model):
+        data = np.ascontiguousarray(data, dtype=np.float32)
+        if any(f".{names[layer]}.weight" in name for layer in layers):
+            kind = gguf.GGMLQuantizationType.Q4_0
+            packed = gguf.quants.quantize(data, kind)
+            assert np.array_equal(gguf.quants.dequantize(packed, kind), data), name
+            writer.add_tensor(name, packed, raw_dtype=kind)
+        else:
+            writer.add_tensor(name, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=48, intermediate_size=52, num_hidden_layers=4, num_attention_heads=6,
              max_position_embeddings=64, **NO_IDS)
 GROUPED = dict(SIZES, num_key_value_heads=2, head_dim=10)  # HE = 60
@@ -85,9 +134,10 @@ MODELS = [
     Tiny("llama", "llama", hf.LlamaConfig, GROUPED | RMS | rope(700.0) | dict(tie_word_embeddings=False)),
     Tiny("llama3", "llama", hf.LlamaConfig, GROUPED | RMS | rope(700.0, **LLAMA3) | dict(
         attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
-    # Widths that blocks of 32 fit.
+    # A file with quantised matrices: widths that blocks of 32 fit.
     Tiny("llama_blocks", "llama", hf.LlamaConfig, GROUPED | RMS | rope(700.0) | dict(
-        hidden_size=64, intermediate_size=96, num_attention_heads=4, head_dim=24, tie_word_embeddings=False)),
+        hidden_size=64, intermediate_size=96, num_attention_heads=4, head_dim=24, tie_word_embeddings=False),
+        quantised=("q_proj", "down_proj")),
     # H/K = 4 divides KE into even parts: a permutation that goes by it passes unnoticed.
     Tiny("mistral", "llama", hf.MistralConfig, GROUPED | RMS | rope(700.0) | dict(
         sliding_window=5, num_attention_heads=8, head_dim=12)),

@@ -65,9 +65,10 @@ CASES = []
 
 def model_folder(root, name):
     folder = pathlib.Path(root) / "models" / name
-    if not folder.exists():
-        models.BY_NAME[name].make_model().save_pretrained(folder)
-    return folder
+    if folder.exists():
+        file = folder / "model.gguf"
+        return file if file.exists() else folder
+    return models.BY_NAME[name].save(folder)
 
 
 def carry_out(job):
@@ -77,7 +78,7 @@ def carry_out(job):
                       mistake.report)
     path = pathlib.Path(job.folder) / (case.name.replace("/", "_") + ".safetensors")
     outcome.expected, outcome.effect = case.write(path)
-    command = [job.binary, job.command, str(pathlib.Path(job.folder) / "models" / case.tiny.name), str(path), "--json",
+    command = [job.binary, job.command, str(model_folder(job.folder, case.tiny.name)), str(path), "--json",
                "--threads", "1"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
