@@ -90,10 +90,13 @@ def draw(generator, mistake, used):
 
 
 def sample(table, count, seed):
-    """Every mistake once, then again, in random order."""
-    generator, used, cases = random.Random(seed), {}, []
+    """Every mistake once, then again, in random order; no pair twice."""
+    generator, used, cases = random.Random(seed), {}, {}
     while len(cases) < count:
         order = list(table)
         generator.shuffle(order)
-        cases += [draw(generator, mistake, used) for mistake in order[:count - len(cases)]]
-    return cases
+        for mistake in order:
+            case = draw(generator, mistake, used)
+            if len(cases) < count:
+                cases.setdefault(case.name, case)
+    return list(cases.values())
