@@ -39,7 +39,9 @@ constexpr CauseRow kRows[] = {
     {"weight.rows_permuted", "rows of q and k lie in the order of another rotation or head count",
      "rotary positions", weight_rows_permuted},
     {"weight.quant_layout", "the nibbles of quantised blocks are read in another order",
-     "matrices in Q4_0, Q4_1, Q5_0, Q5_1, Q4_K or Q5_K", weight_quant_layout},
+     "matrices in Q4_0, Q4_1, Q5_0, Q5_1, Q4_K or Q5_K; others, converted from them, with a "
+     "multiple of 32 inputs",
+     weight_quant_layout},
     {"bias.missing", "biases of linear layers are left out", "linear layers with a bias",
      bias_missing},
     {"rope.pairing", "rotary positions turn the other pairs of channels", "rotary positions",

@@ -58,6 +58,9 @@ const char* reason_for_no_effect(const Form& form, const std::vector<double>& nu
   if (has(form.yours, "later chunk") || has(form.yours, "restart at 0")) {
     return "one pass without a cache before it";
   }
+  if (has(form.yours, "another low_freq_factor") || has(form.yours, "another high_freq_factor")) {
+    return "no pair of so narrow a head lies between the wavelengths";
+  }
   if (form.cause == "attn.window" && !numbers.empty() && numbers[0] >= kTokens) {
     return "no more tokens than the window";
   }

@@ -229,6 +229,41 @@ TEST(CauseMeaning, AnglesOfOneFormAndPairsOfTheOther) {
   }
 }
 
+TEST(CauseMeaning, HalvesByTheAnglesOfNeighbours) {
+  const Model model = family("qwen2");
+  const Form form =
+      form_of(forms_at(model, 0), "rope.pairing", "halves turn, by the angles of an interleaved");
+  const Both values = run(model, form, kTokens);
+  const AttentionSpec& spec = model.spec().stack.blocks[0].attention;
+  const auto width = static_cast<size_t>(spec.head_width);
+  ASSERT_EQ(spec.rotary->width, spec.head_width);
+  const auto& q = values.right.at("blocks.0.q");
+  const size_t row = 3 * static_cast<size_t>(spec.heads) * width;  // position 3, head 0
+  for (size_t e = 0; e < width; ++e) {
+    const double angle = 3 * std::pow(spec.rotary->base, -2.0 * static_cast<double>(e / 2) /
+                                                             static_cast<double>(width));
+    const double partner = e < width / 2 ? -q[row + e + width / 2] : q[row + e - width / 2];
+    EXPECT_NEAR(values.wrong.at("blocks.0.q_rot")[row + e],
+                q[row + e] * std::cos(angle) + partner * std::sin(angle), kNear);
+  }
+}
+
+TEST(CauseMeaning, WrongSlopesAreRoundedAsTheRightOnesAre) {
+  const Model model = family("falcon_rw");
+  const AttentionSpec& spec = model.spec().stack.blocks[0].attention;
+  ASSERT_EQ(spec.heads, 6);
+  const Form form = form_of(forms_at(model, 0), "attn.position_bias", "power of two, rounded");
+  const Edited edited = form.make({});
+  const auto step = std::find_if(edited.program.steps.begin(), edited.program.steps.end(),
+                                 [](const Step& each) { return each.op == Op::kAttention; });
+  ASSERT_NE(step, edited.program.steps.end());
+  const auto& slopes = std::get<AttentionParams>(step->params).alibi_slopes;
+  for (size_t h = 0; h < 6; ++h) {
+    const auto exact = static_cast<float>(std::exp2(-8.0 * static_cast<double>(h + 1) / 6));
+    EXPECT_NEAR(slopes[h], bf16_to_f32(f32_to_bf16(exact)) * spec.score_scale, 1e-12);
+  }
+}
+
 // ------------------------------------------------------------------ passes that go on
 
 /// Values of the second of two passes.

@@ -127,5 +127,53 @@ TEST(MisreadNibbles, AsSignedNumbers) {
   }
 }
 
+// Files that hold no blocks any more, written by a converter that took neighbours for halves.
+TEST(ConvertedNibbles, AreColumnsInAnotherOrder) {
+  ModelSpec spec = testing::small_decoder();
+  const int64_t width = 64;
+  spec.stack.width = spec.stack.embed_width = width;
+  spec.stack.blocks.resize(1);
+  BlockSpec& block = spec.stack.blocks[0];
+  block.width = width;
+  block.mlp.hidden = 96;
+  block.attention.heads = block.attention.kv_heads = 4;
+  block.attention.head_width = 16;
+  const testing::TestModel model = testing::make_model(spec, 1);
+  Dice dice(2);
+  const std::vector<SequenceInput> inputs{testing::random_input(model, dice, 5)};
+  int tried = 0;
+  for (int layer : {-1, 0}) {
+    for (const Form& form : forms(model.program(), model.sources, layer)) {
+      if (form.cause != "weight.quant_layout") continue;
+      ++tried;
+      const auto wrong = testing::bind(form.make({}), model.sources);
+      testing::expect_shown(form, {}, testing::differences(model.bound, wrong, inputs));
+      if (layer < 0 || form.shows.size() > 1) continue;
+      // The same file with its columns moved.
+      const Step& step = model.program().step(
+          model.program().value(*model.program().find_value(form.shows[0])).producer);
+      const std::string& name = model.program().weight(step.weights[0]).name;
+      const std::vector<double> right = to_f64(model.storage.at(name).view());
+      const auto& shape = model.storage.at(name).shape();
+      Tensor moved(DType::kF32, shape);
+      for (int64_t at = 0; at < shape[0] * shape[1]; at += 32) {
+        for (int64_t j = 0; j < 16; ++j) {
+          for (int64_t s = 0; s < 2; ++s) {
+            moved.data<float>()[at + 2 * j + s] =
+                static_cast<float>(right[static_cast<size_t>(at + 16 * s + j)]);
+          }
+        }
+      }
+      Edited file{model.program()};
+      file.weights[name] = {.tensor = moved.view()};
+      const std::string site = to_string(form.shows[0]);
+      const auto expected = testing::values_of(testing::bind(file, model.sources), inputs);
+      EXPECT_LT(distance(testing::values_of(wrong, inputs).at(site), expected.at(site)), 1e-12)
+          << form.yours;
+    }
+  }
+  EXPECT_GE(tried, 9);
+}
+
 }  // namespace
 }  // namespace mainstem

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "diagnose/causes/channels.h"
 #include "diagnose/causes/norm_rows.h"
@@ -213,6 +214,41 @@ void residual_source(const Place& place, Forms& forms) {
   }
 }
 
+namespace {
+
+/// The multiplier stands in the sum itself: a sub-layer's output is right, the sum is not.
+void scaled_in_sum(const Place& place, Forms& forms) {
+  const auto& parts = place.sub_layers();
+  const auto add = [&](const std::vector<SubLayer>& chosen, const std::string& which) {
+    std::vector<ValueId> sums;
+    for (const SubLayer& part : chosen) sums.push_back(part.sum);
+    forms.add({.yours = "the sum is x + m · f(x) with another m" + which,
+               .reference = "x + f(x)",
+               .usual_place = "the block's forward (residual_multiplier), the line of the sum",
+               .fix = "Add the sub-layer's output as it is."},
+              place.shown(sums),
+              [chosen](Edited& edited, Numbers n) {
+                for (const SubLayer& part : chosen) {
+                  const ValueId scaled = insert_step(edited.program, part.out,
+                                                     {.op = Op::kScale,
+                                                      .inputs = {part.out},
+                                                      .params = ScaleParams{n[0]},
+                                                      .formula = "x · multiplier"});
+                  reroute(edited.program, part.sum, part.out, scaled);
+                }
+              },
+              {{.name = "multiplier",
+                .low = 1e-3,
+                .high = 1e3,
+                .logarithmic = true,
+                .usual = {0.5, 2, std::sqrt(0.5), std::sqrt(2.0), 0.22, 0.25}}});
+  };
+  add(parts, "");
+  for (const SubLayer& part : parts) add({part}, fmt::format(" ({} only)", part.label));
+}
+
+}  // namespace
+
 void residual_scale(const Place& place, Forms& forms) {
   if (place.block() == nullptr) return;
   const double right = place.block()->residual_multiplier;
@@ -268,6 +304,7 @@ void residual_scale(const Place& place, Forms& forms) {
         .high = 1e3,
         .logarithmic = true,
         .usual = without(usual, right)}});
+  if (right == 1) scaled_in_sum(place, forms);
 }
 
 void block_parallel(const Place& place, Forms& forms) {

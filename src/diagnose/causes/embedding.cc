@@ -47,6 +47,36 @@ Change drop_term(ValueId sum, ValueId term) {
       [sum, term](Edited& edited, Numbers) { std::erase(maker(edited.program, sum).inputs, term); };
 }
 
+/// The table's own rows are scaled: its values are wrong, what is made of them is right.
+void scaled_table(const Place& place, Forms& forms, const std::string& reference,
+                  const std::string& fix) {
+  const ValueId table = *place.find(Site::kTokenEmbed);
+  const double root = std::sqrt(static_cast<double>(place.stack().width));
+  const auto add = [&](std::string yours, std::function<double(Numbers)> factor,
+                       std::vector<FreeNumber> numbers) {
+    forms.add(
+        {.yours = std::move(yours),
+         .reference = reference,
+         .usual_place = "the token table: scaled in its lookup, when it is loaded, or by "
+                        "the converter",
+         .fix = fix},
+        place.shown({table}),
+        [table, factor = std::move(factor)](Edited& edited, Numbers n) {
+          insert_before(
+              edited.program, table,
+              {.op = Op::kScale, .params = ScaleParams{factor(n)}, .formula = "x · scale"});
+        },
+        std::move(numbers));
+  };
+  add("the looked up rows are times √D themselves", [root](Numbers) { return root; }, {});
+  add("the looked up rows are times another number themselves", [](Numbers n) { return n[0]; },
+      {{.name = "scale",
+        .low = 1e-3,
+        .high = 1e3,
+        .logarithmic = true,
+        .usual = {root, 1 / root, 0.5, 2}}});
+}
+
 Change change_embed(ValueId value, std::function<void(EmbedParams&, Numbers)> change) {
   return [value, change = std::move(change)](Edited& edited, Numbers n) {
     change(std::get<EmbedParams>(maker(edited.program, value).params), n);
@@ -87,6 +117,7 @@ void embed_scale(const Place& place, Forms& forms) {
                .fix = fix},
               shows, [insert](Edited& edited, Numbers n) { insert(edited, n[0]); },
               {{.name = "scale", .low = 1e-3, .high = 1e3, .logarithmic = true, .usual = usual}});
+    scaled_table(place, forms, reference, fix);
     return;
   }
   const auto add = [&](std::string yours, double factor) {
@@ -233,6 +264,15 @@ void embed_token_type(const Place& place, Forms& forms) {
                .fix = "Add row 0 of the type table where no types are given."},
               place.shown({sum}), drop_term(sum, *types));
   }
+  forms.add({.yours = "the token types' rows are zeros",
+             .reference = "row of the token's type, 0 where none are given",
+             .usual_place = "a type table that is not loaded, or a lookup skipped where no types "
+                            "are given",
+             .fix = "Load the type table; read its row 0 where no types are given."},
+            place.shown({*types}), [value = *types](Edited& edited, Numbers) {
+              insert_before(edited.program, value,
+                            {.op = Op::kScale, .params = ScaleParams{0}, .formula = "zeros"});
+            });
   const int64_t rows = place.stack().token_types;
   if (rows < 2) return;
   forms.add({.yours = "every token has one type",

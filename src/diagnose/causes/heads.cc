@@ -217,22 +217,34 @@ void attn_head_merge(const Place& place, Forms& forms) {
                           "transpose(1, 2)",
                       .fix = "Move the head axis behind the tokens, then merge it with E."};
     const auto moved = place.if_named(attention.mix, out);
-    forms.add(words, place.shown_behind(attention.mix, out),
-              [=, mix = attention.mix](Edited& edited, Numbers) {
-                CustomParams merged{.note = "[H,T,E] read as [T,H·E]"};
-                merged.apply_sequence = [heads, width](std::span<const std::span<const double>> in,
-                                                       std::span<double> y, int64_t rows) {
-                  size_t at = 0;
-                  for (int64_t h = 0; h < heads; ++h) {
-                    for (int64_t t = 0; t < rows; ++t) {
-                      for (int64_t e = 0; e < width; ++e) {
-                        y[at++] = in[0][static_cast<size_t>((t * heads + h) * width + e)];
-                      }
-                    }
-                  }
-                };
-                insert_behind(edited.program, mix, custom_step(std::move(merged)), moved);
-              });
+    const auto shows = place.shown_behind(attention.mix, out);
+    // Code that names the merged tensor, what the output projection reads, has it wrong already.
+    const auto add = [&](const Words& how, const std::function<CustomParams()>& merge) {
+      forms.add(how, shows, [=, mix = attention.mix](Edited& edited, Numbers) {
+        insert_behind(edited.program, mix, custom_step(merge()), moved);
+      });
+      Words merged = how;
+      merged.yours += ", in attn_mix itself";
+      forms.add(merged, place.shown({attention.mix}),
+                [=, mix = attention.mix](Edited& edited, Numbers) {
+                  insert_before(edited.program, mix, custom_step(merge()));
+                });
+    };
+    add(words, [heads, width] {
+      CustomParams merged{.note = "[H,T,E] read as [T,H·E]"};
+      merged.apply_sequence = [heads, width](std::span<const std::span<const double>> in,
+                                             std::span<double> y, int64_t rows) {
+        size_t at = 0;
+        for (int64_t h = 0; h < heads; ++h) {
+          for (int64_t t = 0; t < rows; ++t) {
+            for (int64_t e = 0; e < width; ++e) {
+              y[at++] = in[0][static_cast<size_t>((t * heads + h) * width + e)];
+            }
+          }
+        }
+      };
+      return merged;
+    });
     if (width == 1) continue;
     Words interleaved = words;
     interleaved.yours = "heads merged as [E,H]";
@@ -241,11 +253,7 @@ void attn_head_merge(const Place& place, Forms& forms) {
     for (int64_t e = 0; e < width; ++e) {
       for (int64_t h = 0; h < heads; ++h) order.push_back(h * width + e);
     }
-    forms.add(interleaved, place.shown_behind(attention.mix, out),
-              [=, mix = attention.mix](Edited& edited, Numbers) {
-                insert_behind(edited.program, mix,
-                              custom_step(pick_channels("heads merged as [E,H]", order)), moved);
-              });
+    add(interleaved, [order] { return pick_channels("heads merged as [E,H]", order); });
   }
 }
 

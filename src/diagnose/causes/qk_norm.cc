@@ -35,6 +35,16 @@ void exchange_order(Program& program, ValueId first, ValueId second) {
   program.values[static_cast<size_t>(second)].producer = early;
 }
 
+/// The steps behind two values change places; names and what reads what stay.
+void exchange_steps(Program& program, ValueId first, ValueId second) {
+  Step& a = maker(program, first);
+  Step& b = maker(program, second);
+  std::swap(a.op, b.op);
+  std::swap(a.params, b.params);
+  std::swap(a.weights, b.weights);
+  std::swap(a.formula, b.formula);
+}
+
 }  // namespace
 
 void qk_norm_order(const Place& place, Forms& forms) {
@@ -43,15 +53,23 @@ void qk_norm_order(const Place& place, Forms& forms) {
   if (!q_norm || !q_rot) return;
   const bool after = spec_of(place).after_rotary;
   const AttentionAt& attention = place.attentions().front();
-  forms.add({.yours = after ? "q and k are normed, then turned" : "q and k are turned, then normed",
-             .reference = after ? "turned, then normed" : "normed, then turned",
-             .usual_place = "attention's forward",
-             .fix = after ? "Turn q and k, then norm them." : "Norm q and k, then turn them."},
-            place.shown({*q_norm, *k_norm, *q_rot, *k_rot, attention.scores}),
+  const Words words{
+      .yours = after ? "q and k are normed, then turned" : "q and k are turned, then normed",
+      .reference = after ? "turned, then normed" : "normed, then turned",
+      .usual_place = "attention's forward",
+      .fix = after ? "Turn q and k, then norm them." : "Norm q and k, then turn them."};
+  forms.add(words, place.shown({*q_norm, *k_norm, *q_rot, *k_rot, attention.scores}),
             [=](Edited& edited, Numbers) {
               exchange_order(edited.program, after ? *q_rot : *q_norm, after ? *q_norm : *q_rot);
               exchange_order(edited.program, after ? *k_rot : *k_norm, after ? *k_norm : *k_rot);
             });
+  // Code that names what attention reads, whatever made it: q_rot is norm(rotate(q)).
+  Words last = words;
+  last.yours += ", named by where they stand";
+  forms.add(last, place.shown({*q_norm, *k_norm, *q_rot, *k_rot}), [=](Edited& edited, Numbers) {
+    exchange_steps(edited.program, *q_norm, *q_rot);
+    exchange_steps(edited.program, *k_norm, *k_rot);
+  });
 }
 
 void qk_norm_axis(const Place& place, Forms& forms) {

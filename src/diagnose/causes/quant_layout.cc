@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "diagnose/causes/place.h"
+#include "diagnose/causes/channels.h"
 
 namespace mainstem::causes {
 namespace {
@@ -131,6 +131,57 @@ struct Quantised {
   std::vector<ValueId> made;
 };
 
+/// A matrix without blocks, made of misread ones: column 32b + 2j + s holds what belongs in column
+/// 32b + 16s + j. A product with it is the right one of its input in the other order.
+struct Converted {
+  ValueId made, input;
+};
+
+constexpr int64_t kColumns = 32;
+
+void misread_columns(Program& program, const Converted& matrix) {
+  const bool table = matrix.input == kNoId;
+  const int64_t width = program.value(table ? matrix.made : matrix.input).width;
+  std::vector<int64_t> order;
+  for (int64_t c = 0; c < width; ++c) {
+    const int64_t first = c / kColumns * kColumns, at = c % kColumns;
+    constexpr int64_t kHalf = kColumns / 2;
+    // A table's column takes another; a product's input goes to where its column went.
+    order.push_back(first + (table ? at % 2 * kHalf + at / 2 : at % kHalf * 2 + at / kHalf));
+  }
+  Step step = custom_step(pick_channels("columns of misread blocks", std::move(order)));
+  if (table) return insert_before(program, matrix.made, std::move(step));
+  step.inputs = {matrix.input};
+  const ValueId input = insert_step(program, matrix.input, std::move(step));
+  reroute(program, matrix.made, matrix.input, input);
+}
+
+void converted_matrices(const Place& place, Forms& forms) {
+  std::vector<Converted> matrices;
+  for (Op op : {Op::kEmbedTokens, Op::kLinear}) {
+    for (ValueId value : place.made_by(op)) {
+      const auto source = source_of(place, value, 0);
+      if (!source || layout_of(source->tensor.dtype()) != nullptr) continue;
+      const Step& step = maker(place.program(), value);
+      if (place.program().weight(step.weights[0]).shape.back() % kColumns != 0) continue;
+      matrices.push_back({value, op == Op::kLinear ? step.inputs[0] : kNoId});
+    }
+  }
+  const auto add = [&](const std::vector<Converted>& chosen, const std::string& which) {
+    std::vector<ValueId> made;
+    for (const Converted& each : chosen) made.push_back(each.made);
+    forms.add({.yours = "columns of " + which + " in the order of misread 4-bit blocks of 32",
+               .reference = "columns in the order of the model",
+               .usual_place = "the converter that read 4-bit blocks: neighbours for halves",
+               .fix = "Convert the weights again: low nibbles are the first half of a block."},
+              place.shown(made), [chosen](Edited& edited, Numbers) {
+                for (const Converted& each : chosen) misread_columns(edited.program, each);
+              });
+  };
+  if (matrices.size() > 1) add(matrices, "every matrix");
+  for (const Converted& each : matrices) add({each}, place.label(each.made));
+}
+
 }  // namespace
 
 void weight_quant_layout(const Place& place, Forms& forms) {
@@ -180,6 +231,7 @@ void weight_quant_layout(const Place& place, Forms& forms) {
       for (const Quantised& each : same) add({each}, misread, place.label(each.made.front()));
     }
   }
+  converted_matrices(place, forms);
 }
 
 }  // namespace mainstem::causes

@@ -46,10 +46,10 @@ std::vector<RotarySpec> others(const Place& place) {
   return result;
 }
 
-/// The pairs of the other form, each channel by the angle it has in the right layout.
-CustomParams mixed_forms(const RotarySpec& spec, int64_t head_width) {
+/// The pairs of one form, each channel by the angle that it has in the other.
+CustomParams mixed_forms(const RotarySpec& spec, int64_t head_width, RotaryPairing pairs) {
   const RotaryFrequencies angles = rotary_frequencies(spec, 1);
-  const bool halves = spec.pairing == RotaryPairing::kHalfSplit;
+  const bool halves = pairs == RotaryPairing::kHalfSplit;
   return {.note = "pairs of one form, angles of the other",
           .apply = [=, r = spec.width](std::span<const std::span<const double>> in,
                                        std::span<double> out, int64_t position) {
@@ -57,14 +57,13 @@ CustomParams mixed_forms(const RotarySpec& spec, int64_t head_width) {
               const auto e = static_cast<int64_t>(i) % head_width;
               out[i] = in[0][i];
               if (e >= r) continue;
-              // The angle's number in the right layout; the partner in the wrong one.
-              const int64_t pair = halves ? e % (r / 2) : e / 2;
-              const bool first = halves ? e % 2 == 0 : e < r / 2;
-              const int64_t step = halves ? 1 : r / 2;
+              const int64_t angle_of = halves ? e / 2 : e % (r / 2);
+              const bool first = halves ? e < r / 2 : e % 2 == 0;
+              const int64_t step = halves ? r / 2 : 1;
               const double partner = first ? -in[0][i + static_cast<size_t>(step)]
                                            : in[0][i - static_cast<size_t>(step)];
               const double angle =
-                  static_cast<double>(position) * angles.frequency[static_cast<size_t>(pair)];
+                  static_cast<double>(position) * angles.frequency[static_cast<size_t>(angle_of)];
               out[i] = (in[0][i] * std::cos(angle) + partner * std::sin(angle)) *
                        angles.attention_factor;
             }
@@ -98,19 +97,27 @@ void rope_pairing(const Place& place, Forms& forms) {
             place.shown(values), change_params(values, [wrong](RotaryParams& params, Numbers) {
               params.rotary.pairing = wrong;
             }));
-  forms.add(
-      {.yours = halves ? "neighbours turn, by the angles of a half-split layout"
-                       : "halves turn, by the angles of an interleaved layout",
-       .reference = std::string(text(spec_of(place).pairing)),
-       .usual_place = "cosine and sine laid out for one form, the rotate function of the other",
-       .fix = "Take the angles and the rotate function from one form.",
-       .known_fault = halves ? "" : "TransformerLens 3.9 bridge, Cohere and Cohere2"},
-      place.shown(values), [values, spec = spec_of(place)](Edited& edited, Numbers) {
-        for (ValueId value : values) {
-          const auto& params = std::get<RotaryParams>(maker(edited.program, value).params);
-          replace_by_custom(edited.program, value, mixed_forms(spec, params.head_width));
-        }
-      });
+  const auto mix = [&](bool turns_halves, const std::string& known_fault) {
+    const RotaryPairing pairs =
+        turns_halves ? RotaryPairing::kHalfSplit : RotaryPairing::kInterleaved;
+    forms.add(
+        {.yours = turns_halves ? "halves turn, by the angles of an interleaved layout"
+                               : "neighbours turn, by the angles of a half-split layout",
+         .reference = std::string(text(spec_of(place).pairing)),
+         .usual_place = "cosine and sine laid out for one form (repeat_interleave against cat), "
+                        "the rotate function of the other",
+         .fix = "Take the angles and the rotate function from one form.",
+         .known_fault = known_fault},
+        place.shown(values), [values, pairs, spec = spec_of(place)](Edited& edited, Numbers) {
+          for (ValueId value : values) {
+            const auto& params = std::get<RotaryParams>(maker(edited.program, value).params);
+            replace_by_custom(edited.program, value, mixed_forms(spec, params.head_width, pairs));
+          }
+        });
+  };
+  // The rotate function is wrong, then the angles are.
+  mix(!halves, halves ? "" : "TransformerLens 3.9 bridge, Cohere and Cohere2");
+  mix(halves, "");
 }
 
 void rope_base(const Place& place, Forms& forms) {
@@ -149,6 +156,34 @@ void rope_base(const Place& place, Forms& forms) {
               }));
   }
 }
+
+namespace {
+
+/// The right kind of scaling with another number in it.
+void scaling_numbers(const RotaryScaling& right, const auto& add) {
+  const auto other = [&](const std::string& what, double RotaryScaling::* field,
+                         std::vector<double> usual) {
+    add(fmt::format("the same scaling with another {}", what), "the config reader: rope_scaling",
+        fmt::format("Scale with {} {}.", what, number(right.*field)),
+        [field](RotaryScaling& scaling, Numbers n) { scaling.*field = n[0]; },
+        {{.name = what,
+          .low = 1,
+          .high = 64,
+          .logarithmic = true,
+          .usual = without(std::move(usual), right.*field)}});
+  };
+  const bool llama3 = right.kind == RotaryScalingKind::kLlama3;
+  const bool yarn = right.kind == RotaryScalingKind::kYarn;
+  if (llama3 || yarn || right.kind == RotaryScalingKind::kDynamic) {
+    other("factor", &RotaryScaling::factor, {32, 8, 4, 2, 16});
+  }
+  if (llama3) {
+    other("low_freq_factor", &RotaryScaling::low_freq_factor, {1, 2, 4});
+    other("high_freq_factor", &RotaryScaling::high_freq_factor, {4, 1, 2, 8});
+  }
+}
+
+}  // namespace
 
 void rope_scaling(const Place& place, Forms& forms) {
   const auto values = turned(place);
@@ -219,6 +254,7 @@ void rope_scaling(const Place& place, Forms& forms) {
           .logarithmic = true,
           .usual = without({8192, 4096, 2048, 131072}, context)}});
   }
+  scaling_numbers(right, add);
   const bool linear = right.kind == RotaryScalingKind::kLinear;
   add("every frequency divided by one factor",
       linear ? "the config reader: factor" : "a scaling of another kind than the config asks for",

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "diagnose/causes/place.h"
+#include "diagnose/causes/norm_rows.h"
 
 namespace mainstem::causes {
 namespace {
@@ -35,6 +35,20 @@ std::vector<double> published_slopes(int64_t heads) {
     slopes.push_back(std::exp2(-4.0 * static_cast<double>(2 * (h - power) + 1) / n));
   }
   return slopes;
+}
+
+/// What a slope is a multiple of where the model rounds its slopes to bfloat16: scores may be
+/// scaled after the bias is added to them. None where it does not round.
+std::optional<double> unit_of_rounded(const std::vector<double>& slopes, double score_scale) {
+  for (double unit : {1.0, score_scale}) {
+    if (std::all_of(slopes.begin(), slopes.end(), [unit](double slope) {
+          const double each = slope / unit;
+          return std::abs(rounded_to(DType::kBF16, each) - each) <= 1e-12 * std::abs(each);
+        })) {
+      return unit;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -159,16 +173,31 @@ void attn_position_bias(const Place& place, Forms& forms) {
     add("the position bias is added twice", times([](size_t) { return 2.0; }),
         "transformers up to 5.24, Falcon with ALiBi and eager attention: once in the mask and once "
         "to the scores");
+    const auto unit = unit_of_rounded(right, attention.spec->score_scale);
+    const auto add_made = [&](const std::string& yours, const auto& factor) {
+      const std::vector<double> slopes = times(factor);
+      add(yours, slopes);
+      if (!unit) return;
+      // The right slopes are rounded already, the wrong ones are rounded themselves.
+      std::vector<double> rounded;
+      for (size_t h = 0; h < right.size(); ++h) {
+        const double exact = published[h] * *unit;
+        const bool known = std::abs(exact / right[h] - 1) < 0x1p-7;
+        const double wrong = (known ? exact : right[h]) * factor(h);
+        rounded.push_back(rounded_to(DType::kBF16, wrong / *unit) * *unit);
+      }
+      if (rounded != slopes) add(yours + ", rounded to bf16", rounded);
+    };
     const size_t power = std::bit_floor(right.size());
     if (power == right.size()) {
-      add("exponents from 0: 2^(−8h/H)", times([&](size_t) { return std::exp2(8.0 / ratio); }));
+      add_made("exponents from 0: 2^(−8h/H)", [&](size_t) { return std::exp2(8.0 / ratio); });
     } else {
-      add("one geometric series, though H is no power of two", times([&](size_t h) {
-            return std::exp2(-8.0 * static_cast<double>(h + 1) / ratio) / published[h];
-          }));
-      add("exponents from 0", times([&](size_t h) {
-            return std::exp2((h < power ? 8.0 : 4.0) / static_cast<double>(power));
-          }));
+      add_made("one geometric series, though H is no power of two", [&](size_t h) {
+        return std::exp2(-8.0 * static_cast<double>(h + 1) / ratio) / published[h];
+      });
+      add_made("exponents from 0", [&](size_t h) {
+        return std::exp2((h < power ? 8.0 : 4.0) / static_cast<double>(power));
+      });
     }
     const double scale = attention.spec->score_scale;
     if (scale != 1) {
