@@ -63,7 +63,7 @@ const std::vector<Expectation>& expectations() {
       {"norm.cast_order", kBoth, {"norms"}},
       {"weight.transposed", kBlock},  // the program is right: only another one's values can tell
       {"weight.rows_permuted", kLlama, {"attention"}},
-      {"weight.quant_layout", kNowhere},
+      {"weight.quant_layout", kBlock, {"attention", "mlp"}},
       {"bias.missing", kBlock, {"attention", "weights"}},
       {"rope.pairing", kLlama, {"rotary"}},
       {"rope.base", kLlama, {"rotary"}},
