@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "diagnose/align_program.h"
 #include "mainstem/error.h"
@@ -58,9 +59,9 @@ void AlignPass::run(const Freedom& freedom) {
   for (auto& [value, list] : candidates_) {
     const auto rank = [&](const Candidate& each) {
       const auto& first = sources_[each.source].part.targets[0];
-      return std::pair(each.target, first.convention != Convention::kNone);
+      return std::tuple(each.target, first.convention != Convention::kNone, each.source);
     };
-    std::stable_sort(list.begin(), list.end(), [&](const Candidate& one, const Candidate& other) {
+    std::sort(list.begin(), list.end(), [&](const Candidate& one, const Candidate& other) {
       return rank(one) < rank(other);
     });
   }
