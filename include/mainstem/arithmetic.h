@@ -13,6 +13,9 @@ enum class ArithmeticType : uint8_t {
   kF16,    ///< values and weights in float16, sums in float32
   kQ8Act,  ///< float32, but inputs of products rounded to 8 bits, as llama.cpp does it
 };
+std::string_view name(ArithmeticType type);  ///< "f64", "f32", "bf16", "f16", "q8act"
+/// The type of that name; a usage Error lists them.
+ArithmeticType parse_arithmetic(std::string_view text);
 
 /// One way in which implementations of that type compute. They agree on what is stored and differ
 /// in the order of sums and in what is rounded inside a step: where a norm casts, whether rotary

@@ -202,6 +202,7 @@ std::string_view name(RotaryScalingKind kind);   ///< "none", "linear", "dynamic
 std::string_view name(QkNormScope scope);        ///< "per-head", "whole"
 std::string_view name(MaskKind mask);            ///< "causal", "full", "window"
 std::string_view name(PositionKind kind);        ///< "none", "learned", "sinusoidal", …
+std::string_view name(HeadKind kind);            ///< "none", "linear", "masked-language"
 std::string_view name(Activation activation);    ///< "silu", "gelu-erf", …
 
 }  // namespace mainstem

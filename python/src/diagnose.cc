@@ -3,8 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
-
 #include "bindings.h"
 #include "bound_dump.h"
 #include "long_call.h"
@@ -16,32 +14,6 @@
 
 namespace mainstem::python {
 namespace {
-
-std::string_view word(ArithmeticType type) {
-  switch (type) {
-    case ArithmeticType::kF64:
-      return "f64";
-    case ArithmeticType::kF32:
-      return "f32";
-    case ArithmeticType::kBF16:
-      return "bf16";
-    case ArithmeticType::kF16:
-      return "f16";
-    case ArithmeticType::kQ8Act:
-      return "q8act";
-  }
-  return "";
-}
-
-std::optional<ArithmeticType> arithmetic_named(const std::optional<std::string>& text) {
-  if (!text) return std::nullopt;
-  constexpr std::array kTypes = {ArithmeticType::kF64, ArithmeticType::kF32, ArithmeticType::kBF16,
-                                 ArithmeticType::kF16, ArithmeticType::kQ8Act};
-  for (const ArithmeticType type : kTypes) {
-    if (*text == word(type)) return type;
-  }
-  throw usage_error("dtype", "f64, f32, bf16, f16 or q8act", "'" + *text + "'");
-}
 
 nb::str text(std::string_view words) { return nb::str(words.data(), words.size()); }
 
@@ -88,7 +60,7 @@ nb::dict diff_fields(const DiffReport& report) {
   out["wrong"] = report.wrong();
   out["unmapped"] = report.unmapped;
   out["notes"] = report.notes;
-  out["arithmetic"] = text(word(report.arithmetic));
+  out["arithmetic"] = text(name(report.arithmetic));
   out["logits"] = logit_fields(report.logits);
   return out;
 }
@@ -133,7 +105,9 @@ DiffOptions options_from(const nb::dict& options) {
   result.tokens = nb::cast<std::vector<int64_t>>(options["tokens"]);
   result.decoder_tokens = nb::cast<std::vector<int64_t>>(options["decoder_tokens"]);
   result.names = nb::cast<std::vector<std::pair<std::string, std::string>>>(options["names"]);
-  result.dtype = arithmetic_named(nb::cast<std::optional<std::string>>(options["dtype"]));
+  if (const auto dtype = nb::cast<std::optional<std::string>>(options["dtype"])) {
+    result.dtype = parse_arithmetic(*dtype);
+  }
   result.layers = nb::cast<std::optional<std::pair<int, int>>>(options["layers"]);
   result.threads = nb::cast<int>(options["threads"]);
   return result;

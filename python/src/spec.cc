@@ -36,22 +36,6 @@ constexpr int kCount<Activation> = static_cast<int>(Activation::kQuickGelu) + 1;
 template <>
 constexpr int kCount<HeadKind> = static_cast<int>(HeadKind::kMaskedLanguage) + 1;
 
-std::string_view word(HeadKind kind) {
-  switch (kind) {
-    case HeadKind::kNone:
-      return "none";
-    case HeadKind::kLinear:
-      return "linear";
-    case HeadKind::kMaskedLanguage:
-      return "masked-language";
-  }
-  return "?";
-}
-template <typename E>
-std::string_view word(E value) {
-  return name(value);
-}
-
 // One list of fields for both directions.
 template <typename V>
 void fields(V& v, NormSpec& s) {
@@ -138,7 +122,7 @@ struct Writer {
 template <typename T>
 nb::object written(T& value) {
   if constexpr (std::is_enum_v<T>) {
-    return nb::cast(std::string(word(value)));
+    return nb::cast(std::string(name(value)));
   } else if constexpr (std::is_arithmetic_v<T>) {
     return nb::cast(value);
   } else if constexpr (IsOptional<T>::value) {
@@ -176,7 +160,7 @@ template <typename E>
 void read_enum(const std::string& where, nb::handle from, E& value) {
   std::string words;
   for (int i = 0; i < kCount<E>; ++i) {
-    const std::string_view each = word(static_cast<E>(i));
+    const std::string_view each = name(static_cast<E>(i));
     if (nb::isinstance<nb::str>(from) && nb::cast<std::string>(from) == each) {
       value = static_cast<E>(i);
       return;

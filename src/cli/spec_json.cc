@@ -118,24 +118,12 @@ void write(Json& json, const StackSpec& spec) {
   json.end_object();
 }
 
-std::string_view name(HeadKind kind) {
-  switch (kind) {
-    case HeadKind::kNone:
-      return "none";
-    case HeadKind::kLinear:
-      return "linear";
-    case HeadKind::kMaskedLanguage:
-      return "masked-language";
-  }
-  return "?";
-}
-
 void write(Json& json, const HeadSpec& spec) {
   json.begin_object();
   text(json, "kind", name(spec.kind)).field("tied", spec.tied).field("bias", spec.bias);
   json.field("projection_width", spec.projection_width);
   if (spec.kind == HeadKind::kMaskedLanguage) {
-    text(json, "activation", mainstem::name(spec.activation)).key("norm");
+    text(json, "activation", name(spec.activation)).key("norm");
     write(json, spec.norm);
   }
   json.field("logit_scale", spec.logit_scale).field("logit_cap", spec.logit_cap).end_object();

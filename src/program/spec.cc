@@ -297,6 +297,18 @@ std::string_view name(MaskKind mask) {
   return "?";
 }
 
+std::string_view name(HeadKind kind) {
+  switch (kind) {
+    case HeadKind::kNone:
+      return "none";
+    case HeadKind::kLinear:
+      return "linear";
+    case HeadKind::kMaskedLanguage:
+      return "masked-language";
+  }
+  return "?";
+}
+
 std::string_view name(PositionKind kind) {
   switch (kind) {
     case PositionKind::kNone:

@@ -290,6 +290,31 @@ float Rounded::pattern(float exponential, float total) const {
 
 namespace mainstem {
 
+std::string_view name(ArithmeticType type) {
+  switch (type) {
+    case ArithmeticType::kF64:
+      return "f64";
+    case ArithmeticType::kF32:
+      return "f32";
+    case ArithmeticType::kBF16:
+      return "bf16";
+    case ArithmeticType::kF16:
+      return "f16";
+    case ArithmeticType::kQ8Act:
+      return "q8act";
+  }
+  return {};
+}
+
+ArithmeticType parse_arithmetic(std::string_view text) {
+  for (const ArithmeticType type :
+       {ArithmeticType::kF64, ArithmeticType::kF32, ArithmeticType::kBF16, ArithmeticType::kF16,
+        ArithmeticType::kQ8Act}) {
+    if (text == name(type)) return type;
+  }
+  throw usage_error("dtype", "f64, f32, bf16, f16 or q8act", "'" + std::string(text) + "'");
+}
+
 int arithmetic_variants(ArithmeticType type) {
   if (type == ArithmeticType::kF64) return 1;
   return static_cast<int>(reference::variants(type).size());
