@@ -11,21 +11,10 @@
 #include "diagnose/align.h"
 #include "diagnose/dump_builder.h"
 #include "diagnose/foreign_names.h"
+#include "support/golden_families.h"
 
 namespace mainstem::testing {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(MAINSTEM_TEST_DATA) / "golden" / "families")) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 class AlignFamilies : public ::testing::TestWithParam<std::string> {};
 
@@ -73,7 +62,7 @@ TEST_P(AlignFamilies, EveryNamingLeadsBackToTheValues) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, AlignFamilies, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Golden, AlignFamilies, ::testing::ValuesIn(golden_families()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -12,21 +12,10 @@
 #include "diagnose/foreign_names.h"
 #include "mainstem/check.h"
 #include "mainstem/error.h"
+#include "support/golden_families.h"
 
 namespace mainstem::testing {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(MAINSTEM_TEST_DATA) / "golden" / "families")) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 class AlignMistakes : public ::testing::TestWithParam<std::string> {};
 
@@ -98,7 +87,7 @@ TEST_P(AlignMistakes, StayAsTheyAre) {
   EXPECT_GE(made, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, AlignMistakes, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Golden, AlignMistakes, ::testing::ValuesIn(golden_families()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

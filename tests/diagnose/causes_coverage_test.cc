@@ -13,6 +13,7 @@
 #include "diagnose/causes/place.h"
 #include "mainstem/check.h"
 #include "mainstem/model.h"
+#include "support/golden_families.h"
 
 namespace mainstem {
 namespace {
@@ -86,10 +87,9 @@ std::map<std::string, std::set<Site>> sites_by_cause() {
       }
     }
   };
-  for (const auto& entry :
-       fs::directory_iterator(fs::path(MAINSTEM_TEST_DATA) / "golden" / "families")) {
-    const Model model =
-        Model::load(entry.path(), {.allow_unknown_keys = {}, .skip_tokenizer = true});
+  for (const std::string& family : testing::golden_families()) {
+    const Model model = Model::load(testing::golden_families_folder() / family,
+                                    {.allow_unknown_keys = {}, .skip_tokenizer = true});
     add(model.program(), model.weights());
   }
   return sites;

@@ -9,24 +9,12 @@
 #include "diagnose/causes_check.h"
 #include "mainstem/model.h"
 #include "mainstem/rng.h"
+#include "support/golden_families.h"
 
 namespace mainstem {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kTokens = 11, kPadding = 2;
-
-fs::path golden_folder() { return fs::path(MAINSTEM_TEST_DATA) / "golden" / "families"; }
-
-std::vector<std::string> families() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(golden_folder())) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 /// Two sequences, the second padded on the left, with token types and encoder tokens.
 std::vector<SequenceInput> inputs_for(const ModelSpec& spec) {
@@ -82,7 +70,7 @@ std::vector<std::vector<double>> numbers_for(const Form& form) {
 class CausesOfFamily : public ::testing::TestWithParam<std::string> {
  protected:
   CausesOfFamily()
-      : model_(Model::load(golden_folder() / GetParam(),
+      : model_(Model::load(testing::golden_families_folder() / GetParam(),
                            {.allow_unknown_keys = {}, .skip_tokenizer = true})),
         inputs_(inputs_for(model_.spec())) {}
 
@@ -146,7 +134,7 @@ TEST_P(CausesOfFamily, EveryFormRunsInEveryArithmetic) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, CausesOfFamily, ::testing::ValuesIn(families()),
+INSTANTIATE_TEST_SUITE_P(Families, CausesOfFamily, ::testing::ValuesIn(testing::golden_families()),
                          [](const auto& each) { return each.param; });
 
 }  // namespace

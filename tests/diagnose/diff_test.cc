@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "diagnose/made_dump.h"
+#include "support/golden_families.h"
 
 namespace mainstem {
 namespace {
@@ -20,15 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using namespace mainstem::testing;
-
-std::vector<std::string> families() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(family_folder(""))) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::string found(const DiffReport& report) {
   std::string text = std::string(name(report.verdict)) + " " + report.reason;
@@ -113,7 +105,7 @@ TEST_P(Diff, AChangedValueIsWrongAtItsOwnStepAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Diff, ::testing::ValuesIn(families()),
+INSTANTIATE_TEST_SUITE_P(All, Diff, ::testing::ValuesIn(golden_families()),
                          [](const auto& each) { return each.param; });
 
 class DiffLlama : public ::testing::Test {

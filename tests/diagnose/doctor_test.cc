@@ -11,20 +11,12 @@
 
 #include "diagnose/causes.h"
 #include "diagnose/made_dump.h"
+#include "support/golden_families.h"
 
 namespace mainstem {
 namespace {
 
 using namespace mainstem::testing;
-
-std::vector<std::string> families() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(family_folder(""))) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::string text_of(const DoctorReport& report) {
   std::string text;
@@ -97,7 +89,7 @@ TEST_P(Doctor, EveryMistakeIsFoundAndNothingElseIsProved) {
   EXPECT_EQ(proved, shown) << wrong;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Doctor, ::testing::ValuesIn(families()),
+INSTANTIATE_TEST_SUITE_P(All, Doctor, ::testing::ValuesIn(golden_families()),
                          [](const auto& each) { return each.param; });
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "mainstem/model.h"
 #include "mainstem/safetensors.h"
 #include "mainstem/session.h"
+#include "support/golden_families.h"
 
 namespace mainstem::testing {
 
@@ -115,7 +116,7 @@ struct GoldenModel {
 };
 
 inline GoldenModel golden_family(const std::string& family) {
-  return GoldenModel(std::filesystem::path(MAINSTEM_TEST_DATA) / "golden" / "families" / family);
+  return GoldenModel(golden_families_folder() / family);
 }
 
 }  // namespace mainstem::testing

@@ -12,18 +12,16 @@
 #include "mainstem/model.h"
 #include "mainstem/safetensors.h"
 #include "mainstem/session.h"
+#include "support/golden_families.h"
 
 // Dumps of tiny models for the tests of diff and doctor: what some program computed, written as
 // somebody's own implementation would write it.
 
 namespace mainstem::testing {
 
-inline std::filesystem::path family_folder(const std::string& family) {
-  return std::filesystem::path(MAINSTEM_TEST_DATA) / "golden" / "families" / family;
-}
-
 inline Model load_family(const std::string& family) {
-  return Model::load(family_folder(family), {.allow_unknown_keys = {}, .skip_tokenizer = true});
+  return Model::load(golden_families_folder() / family,
+                     {.allow_unknown_keys = {}, .skip_tokenizer = true});
 }
 
 /// Ids of a text of so many tokens; of an encoder-decoder both stacks get some.

@@ -14,6 +14,7 @@
 #include "mainstem/safetensors.h"
 #include "support/bounds.h"
 #include "support/compare.h"
+#include "support/golden_families.h"
 #include "support/parts.h"
 #include "support/random_model.h"
 
@@ -23,17 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr double kEps64 = std::numeric_limits<double>::epsilon();
 constexpr double kEps32 = std::numeric_limits<float>::epsilon();
-
-fs::path golden_folder() { return fs::path(MAINSTEM_TEST_DATA) / "golden" / "families"; }
-
-std::vector<std::string> cases() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(golden_folder())) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 /// The weight as the program means it, apart from the library's own way to lay it out.
 std::vector<double> laid_out(const WeightInfo& info, const WeightSource& source) {
@@ -55,7 +45,7 @@ std::vector<double> laid_out(const WeightInfo& info, const WeightSource& source)
 class Families : public ::testing::TestWithParam<std::string> {
  protected:
   Families()
-      : folder_(golden_folder() / GetParam()),
+      : folder_(golden_families_folder() / GetParam()),
         golden_(SafetensorsFile::open(folder_ / "golden.safetensors")),
         loaded_(Model::load(folder_, {.allow_unknown_keys = {}, .skip_tokenizer = true})) {
     model_.spec = loaded_.spec();
@@ -163,7 +153,7 @@ TEST_P(Families, PassesEveryCheck) {
   EXPECT_GE(passed, 6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Families, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Golden, Families, ::testing::ValuesIn(golden_families()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
