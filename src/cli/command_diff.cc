@@ -24,14 +24,6 @@ struct Options {
   bool all = false;
 };
 
-ArithmeticType parse_arithmetic(const std::string& text) {
-  if (text == "f32") return ArithmeticType::kF32;
-  if (text == "bf16") return ArithmeticType::kBF16;
-  if (text == "f16") return ArithmeticType::kF16;
-  if (text == "f64") return ArithmeticType::kF64;
-  return ArithmeticType::kQ8Act;
-}
-
 std::pair<int, int> parse_layers(const std::string& text) {
   const size_t colon = text.find(':');
   const auto number = [&](size_t begin, size_t end) {
@@ -130,45 +122,42 @@ int run_doctor(const Options& options) {
   return exit_code(report.diff);
 }
 
-void add_options(Command& command, Options& options) {
-  command.positional("DUMP", options.dump, true,
+/// `diff` and `doctor` take the same options.
+void add_comparison(CommandLine& line, const std::string& name, const std::string& about,
+                    int (*run)(const Options&)) {
+  Command command = line.add(name, about);
+  auto options = std::make_shared<Options>();
+  add_model(command, options->model);
+  command.positional("DUMP", options->dump, true,
                      "What somebody's own implementation wrote down: .safetensors,\n"
                      ".npz, a folder of .npy, .pt, llama.cpp's eval-callback text or\n"
                      "the JSON of transformers' model debugger");
-  command.text("--tokens", options.tokens, "IDS", "The ids, where the dump does not hold them");
-  command.text("--decoder-tokens", options.decoder_tokens, "IDS", "The decoder's");
-  command.text("--map", options.map, "FILE", "Lines 'their name = site' for other names");
-  command.choice("--dtype", options.dtype, {"f32", "bf16", "f16", "f64", "q8act"},
+  command.text("--tokens", options->tokens, "IDS", "The ids, where the dump does not hold them");
+  command.text("--decoder-tokens", options->decoder_tokens, "IDS", "The decoder's");
+  command.text("--map", options->map, "FILE", "Lines 'their name = site' for other names");
+  command.choice("--dtype", options->dtype, {"f32", "bf16", "f16", "f64", "q8act"},
                  "What the arithmetic is meant to be; else\nit is read from the values");
-  command.text("--layers", options.layers, "A:B", "Load and judge only these blocks");
-  command.flag("--all", options.all, "Print every step, not only those that differ");
+  command.text("--layers", options->layers, "A:B", "Load and judge only these blocks");
+  command.flag("--all", options->all, "Print every step, not only those that differ");
+  add_common(command, options->common, "f64");
+  command.action([options, run] { return run(*options); });
 }
 
 }  // namespace
 
 void add_diff(CommandLine& line) {
-  Command command =
-      line.add("diff",
-               "Compare a dump with the model, step by step on the dump's own values, and\n"
-               "name the first step that is wrong; or two dumps with each other.\n"
-               "Exit code 1 if they diverge, 3 if they cannot be compared.");
-  auto options = std::make_shared<Options>();
-  add_model(command, options->model);
-  add_options(command, *options);
-  add_common(command, options->common, "f64");
-  command.action([options] { return run_diff(*options); });
+  add_comparison(line, "diff",
+                 "Compare a dump with the model, step by step on the dump's own values, and\n"
+                 "name the first step that is wrong; or two dumps with each other.\n"
+                 "Exit code 1 if they diverge, 3 if they cannot be compared.",
+                 run_diff);
 }
 
 void add_doctor(CommandLine& line) {
-  Command command =
-      line.add("doctor",
-               "As diff, then the cause of each wrong step, proved by replaying the step\n"
-               "with the mistake in it on the dump's own values.");
-  auto options = std::make_shared<Options>();
-  add_model(command, options->model);
-  add_options(command, *options);
-  add_common(command, options->common, "f64");
-  command.action([options] { return run_doctor(*options); });
+  add_comparison(line, "doctor",
+                 "As diff, then the cause of each wrong step, proved by replaying the step\n"
+                 "with the mistake in it on the dump's own values.",
+                 run_doctor);
 }
 
 }  // namespace mainstem::cli

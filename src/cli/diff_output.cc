@@ -34,22 +34,6 @@ std::string styled_verdict(StepVerdict verdict) {
   return {};
 }
 
-const char* arithmetic_text(ArithmeticType type) {
-  switch (type) {
-    case ArithmeticType::kF64:
-      return "f64";
-    case ArithmeticType::kF32:
-      return "f32";
-    case ArithmeticType::kBF16:
-      return "bf16";
-    case ArithmeticType::kF16:
-      return "f16";
-    case ArithmeticType::kQ8Act:
-      return "q8act";
-  }
-  return "";
-}
-
 /// Without a model steps have the dump's names.
 std::string step_name(const DiffReport& report, const StepReport& step) {
   return report.steps.empty() || step.local ? to_string(step.site) : step.name;
@@ -154,7 +138,7 @@ std::string summary(const DiffReport& report) {
            fmt::format(": {} by name, no model\n", count_text(std::ssize(report.steps), "value"));
   }
   text += fmt::format(": {} compared as {}", count_text(std::ssize(report.steps), "step"),
-                      arithmetic_text(report.arithmetic));
+                      name(report.arithmetic));
   for (StepVerdict verdict : {StepVerdict::kOk, StepVerdict::kWrong, StepVerdict::kPrecision,
                               StepVerdict::kInherited, StepVerdict::kUnknown}) {
     const size_t count = counts[static_cast<size_t>(verdict)];
@@ -197,7 +181,7 @@ void write_diff(JsonWriter& json, const DiffReport& report) {
     json.null();
   }
   json.field("wrong", report.wrong());
-  json.field("arithmetic", arithmetic_text(report.arithmetic));
+  json.field("arithmetic", name(report.arithmetic));
   json.key("steps").begin_array(JsonWriter::kLines);
   for (const StepReport& step : report.steps) {
     json.begin_object().field("site", step_name(report, step)).field("name", step.name);

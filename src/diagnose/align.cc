@@ -154,16 +154,6 @@ class Aligner {
     return text + "; --map FILE says what names stand for";
   }
 
-  int64_t heads_of(ValueId value) const {
-    const SiteId site = first_site(program_, value);
-    if (site.layer < 0) return 0;
-    const StackSpec& stack =
-        site.stack == Stack::kEncoder ? *program_.spec.encoder : program_.spec.stack;
-    const BlockSpec& block = stack.blocks[static_cast<size_t>(site.layer)];
-    const bool cross = name(site.site).starts_with("cross_");
-    return cross ? block.cross_attention->heads : block.attention.heads;
-  }
-
   /// Leaves the targets that a tensor's shape allows; an Error where it allows none.
   void check_shapes(const RunInputs& inputs) {
     std::vector<Source> fitting;
@@ -176,7 +166,7 @@ class Aligner {
           return fused_layouts(sizes, source.part.width, source.tensor->shape).empty();
         }
         return layouts(program_.value(target.value), sizes, source.tensor->shape,
-                       heads_of(target.value))
+                       heads_of(program_, target.value))
             .empty();
       });
       if (!source.part.targets.empty()) {

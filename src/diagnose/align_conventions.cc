@@ -138,6 +138,14 @@ void add_row_means(Numbers& theirs, std::span<const double> reference, size_t wi
 
 }  // namespace
 
+int64_t heads_of(const Program& program, ValueId value) {
+  const SiteId site = first_site(program, value);
+  const BlockSpec* block = block_at(program, site);
+  if (block == nullptr) return 0;
+  const bool cross = name(site.site).starts_with("cross_");
+  return cross ? block->cross_attention->heads : block->attention.heads;
+}
+
 SiteId first_site(const Program& program, ValueId value) {
   for (const NamedValue& named : program.sites) {
     if (named.value == value) return named.site;

@@ -33,5 +33,7 @@ std::string describe(Convention convention, const std::string& where);
 
 /// The earliest name of a value.
 SiteId first_site(const Program& program, ValueId value);
+/// H of the attention that the value belongs to; 0 outside of blocks.
+int64_t heads_of(const Program& program, ValueId value);
 
 }  // namespace mainstem

@@ -17,16 +17,6 @@ bool is_square(const Shape& shape, const Value& value) {
   return shape.size() == 4 && value.dims[3].letter == 'S';
 }
 
-int64_t heads_of(const Program& program, ValueId value) {
-  const SiteId site = first_site(program, value);
-  if (site.layer < 0) return 0;
-  const StackSpec& stack =
-      site.stack == Stack::kEncoder ? *program.spec.encoder : program.spec.stack;
-  const BlockSpec& block = stack.blocks[static_cast<size_t>(site.layer)];
-  const bool cross = name(site.site).starts_with("cross_");
-  return cross ? block.cross_attention->heads : block.attention.heads;
-}
-
 }  // namespace
 
 AlignPass::AlignPass(const Model& model, const Dump& dump, const DiffOptions& options,

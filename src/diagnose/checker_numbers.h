@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -26,6 +27,10 @@ inline double distance(std::span<const double> a, std::span<const double> b) {
   }
   if (difference == 0) return 0;
   return norm == 0 ? std::numeric_limits<double>::infinity() : std::sqrt(difference / norm);
+}
+
+inline bool all_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
 /// The larger of two differences; a NaN stays for good.

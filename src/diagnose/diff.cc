@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "diagnose/checker_numbers.h"
 #include "diagnose/diff_model.h"
 #include "mainstem/error.h"
 
@@ -134,10 +135,6 @@ LogitReport compare_logits(const AlignedValue& value, std::span<const double> re
   return report;
 }
 
-bool all_finite(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-}
-
 double cosine_of(std::span<const double> a, std::span<const double> b, const Difference& rows,
                  size_t width) {
   double ab = 0;
@@ -250,15 +247,16 @@ void JudgedDump::judge_step(const AlignedValue& value) {
                          const AlignedValue* input = judge_->ground().given(site);
                          return input != nullptr && !all_finite(input->data);
                        });
+  std::optional<ArithmeticType> precision;
   if (fit.holds()) {
     step.verdict = StepVerdict::kOk;
   } else if (on_wrong_ground || spreads) {
     step.verdict = StepVerdict::kInherited;
-  } else if (judge_->lower_precision(value, fit)) {
-    step.verdict = StepVerdict::kPrecision;
   } else {
-    step.verdict = StepVerdict::kWrong;
+    precision = judge_->lower_precision(value, fit);
+    step.verdict = precision ? StepVerdict::kPrecision : StepVerdict::kWrong;
   }
+  precisions_.push_back(precision);
   values_.push_back(&value);
   fits_.push_back(std::move(fit));
   report_.steps.push_back(std::move(step));
@@ -274,16 +272,11 @@ void JudgedDump::add_totals() {
     sites.push_back(values_[i]->site);
     if (values_[i]->complete()) last_whole_ = i;
   }
-  Session session(model_.bound(), {.compute = Compute::kF64,
-                                   .threads = options_.threads,
-                                   .sites = std::move(sites),
-                                   .cancel = options_.cancel});
-  std::vector<SequenceInput> own = aligned_.inputs;
-  for (SequenceInput& input : own) input.sequence = session.add_sequence();
-  session.observe(own, [&](const TraceEvent& event) {
-    const auto found = step_of.find(to_string(event.site));
-    if (found != step_of.end()) add_total(found->second, to_f64(event.value));
-  });
+  observe_whole(model_.bound(), aligned_.inputs, std::move(sites), {}, options_.threads,
+                options_.cancel, [&](const TraceEvent& event) {
+                  const auto found = step_of.find(to_string(event.site));
+                  if (found != step_of.end()) add_total(found->second, to_f64(event.value));
+                });
 }
 
 void JudgedDump::add_total(size_t i, std::vector<double> reference) {

@@ -51,14 +51,9 @@ class Prediction {
   std::vector<double> run(std::shared_ptr<const BoundProgram> bound) const {
     const SiteId site = value().site;
     if (!bound->program().find_value(site)) return {};
-    Session session(std::move(bound), {.compute = Compute::kF64,
-                                       .threads = options_.threads,
-                                       .sites = {site},
-                                       .cancel = options_.cancel});
-    std::vector<SequenceInput> own = judged_.aligned().inputs;
-    for (SequenceInput& input : own) input.sequence = session.add_sequence();
     std::vector<double> made;
-    session.observe(own, [&](const TraceEvent& event) { made = to_f64(event.value); });
+    observe_whole(std::move(bound), judged_.aligned().inputs, {site}, {}, options_.threads,
+                  options_.cancel, [&](const TraceEvent& event) { made = to_f64(event.value); });
     return made;
   }
 

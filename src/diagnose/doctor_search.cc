@@ -123,19 +123,15 @@ class Doctor {
 
   void explain_precision(size_t i) {
     if (explain_rounding(i)) return;
-    const auto type = judge_.lower_precision(judged_.value(i), judged_.fit(i));
-    const char* word = type == ArithmeticType::kBF16  ? "bf16"
-                       : type == ArithmeticType::kF16 ? "f16"
-                       : type == ArithmeticType::kF32 ? "f32"
-                                                      : "q8act";
-    FoundCause& each = found(std::string("precision.dtype|") + word);
+    const std::string word(name(*judged_.precision(i)));
+    const std::string declared(name(judge_.arithmetic()));
+    FoundCause& each = found("precision.dtype|" + word);
     Cause& cause = each.cause;
     cause.id = "precision.dtype";
     cause.status = CauseStatus::kProved;
-    cause.parameters = {{"yours", word}, {"reference", type_word(judge_.arithmetic())}};
+    cause.parameters = {{"yours", word}, {"reference", declared}};
     cause.usual_place = "the setting of the runtime's inference precision, or a cast in the module";
-    cause.fix = fmt::format("ask for {} explicitly, or declare --dtype {}",
-                            type_word(judge_.arithmetic()), word);
+    cause.fix = fmt::format("ask for {} explicitly, or declare --dtype {}", declared, word);
     note_step(each, i, judged_.fit(i), judged_.fit(i).local, judged_.fit(i).envelope);
   }
 
@@ -153,14 +149,19 @@ class Doctor {
     return judge_.right().find_value(site).value_or(kNoId);
   }
 
+  std::set<ValueId> values_of(const std::vector<SiteId>& sites) const {
+    std::set<ValueId> values;
+    for (const SiteId& site : sites) values.insert(value_of(site));
+    return values;
+  }
+
   /// Every form that changes the step or what is judged with it.
   std::vector<const Form*> candidates(size_t i) {
     const AlignedValue& value = judged_.value(i);
     std::vector<SiteId> sites = judged_.fit(i).covers;
     sites.push_back(value.site);
-    std::set<ValueId> values;
+    const std::set<ValueId> values = values_of(sites);
     std::set<std::pair<int, bool>> places;
-    for (const SiteId& site : sites) values.insert(value_of(site));
     // Every name counts: the stream that enters a block is what the one before it leaves.
     for (const NamedValue& named : judge_.right().sites) {
       if (!values.contains(named.value)) continue;
@@ -213,8 +214,7 @@ class Doctor {
   int score(const Trial& trial) {
     int result = 0;
     const Edited edited = trial.form->make(trial.numbers);
-    std::set<ValueId> shows;
-    for (const SiteId& site : trial.form->shows) shows.insert(value_of(site));
+    const std::set<ValueId> shows = values_of(trial.form->shows);
     const auto& steps = judged_.report().steps;
     for (size_t j = 0; j < steps.size(); ++j) {
       if (!shows.contains(value_of(steps[j].site))) continue;
@@ -285,13 +285,11 @@ class Doctor {
     fill(each.cause, form, best.numbers);
     each.cause.status = CauseStatus::kProved;
     known_.try_emplace(known_key(form), best.numbers);
-    each.made.push_back({form.cause, form.yours, form.layer,
-                         judged_.value(i).site.stack == Stack::kEncoder, best.numbers});
+    each.made.push_back(made_mistake(best, i));
     note_step(each, i, judged_.fit(i), best.fit.local, best.fit.envelope);
     // The other steps of the same mistake.
     const Edited edited = form.make(best.numbers);
-    std::set<ValueId> shows;
-    for (const SiteId& site : form.shows) shows.insert(value_of(site));
+    const std::set<ValueId> shows = values_of(form.shows);
     const auto& steps = judged_.report().steps;
     for (size_t j = i + 1; j < steps.size(); ++j) {
       if (steps[j].verdict != StepVerdict::kWrong || explained_[j]) continue;
@@ -299,6 +297,12 @@ class Doctor {
       const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
       if (fit.holds()) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
     }
+  }
+
+  MadeMistake made_mistake(const Trial& trial, size_t i) const {
+    const Form& form = *trial.form;
+    return {form.cause, form.yours, form.layer, judged_.value(i).site.stack == Stack::kEncoder,
+            trial.numbers};
   }
 
   static void fill(Cause& cause, const Form& form, const std::vector<double>& numbers) {
@@ -371,8 +375,7 @@ class Doctor {
       FoundCause& each = found("likely|" + key_of(*best.form, best.numbers));
       fill(each.cause, *best.form, best.numbers);
       each.cause.status = CauseStatus::kLikely;
-      each.made.push_back({best.form->cause, best.form->yours, best.form->layer,
-                           value.site.stack == Stack::kEncoder, best.numbers});
+      each.made.push_back(made_mistake(best, i));
       note_step(each, i, before, best.fit.local, before.envelope);
       return;
     }
@@ -410,22 +413,6 @@ class Doctor {
 };
 
 }  // namespace
-
-const char* type_word(ArithmeticType type) {
-  switch (type) {
-    case ArithmeticType::kF64:
-      return "f64";
-    case ArithmeticType::kF32:
-      return "f32";
-    case ArithmeticType::kBF16:
-      return "bf16";
-    case ArithmeticType::kF16:
-      return "f16";
-    case ArithmeticType::kQ8Act:
-      return "q8act";
-  }
-  return "";
-}
 
 std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options) {
   return Doctor(judged, options).causes();

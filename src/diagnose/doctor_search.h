@@ -30,7 +30,4 @@ struct FoundCause {
 /// Explains every wrong step of a judged dump.
 std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options);
 
-/// "f32", "q8act", …
-const char* type_word(ArithmeticType type);
-
 }  // namespace mainstem

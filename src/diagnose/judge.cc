@@ -33,7 +33,16 @@ constexpr double kExplained = 0.5;
 
 double square(double x) { return x * x; }
 
-/// y·f of two wholes is not needed: shares of squares are.
+/// The same places without the last digit that printing loses: of values that were computed here.
+AlignedValue unprinted(const AlignedValue& value) {
+  AlignedValue bare;
+  bare.site = value.site;
+  bare.known = value.known;
+  bare.up_to_row_constant = value.up_to_row_constant;
+  return bare;
+}
+
+/// How much smaller the squared error is beside the variant.
 double explained_share(const Difference& exact, const Difference& variant) {
   double before = 0;
   double after = 0;
@@ -89,11 +98,15 @@ Fit Judge::fit(const AlignedValue& value) {
   return fit(value, replay, std::numeric_limits<double>::infinity());
 }
 
-Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {
+Replay Judge::replay_of(const AlignedValue& value, const Edited& edited) const {
   WeightSources sources = edited.weights;
   for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
-  Fit result = fit(value, Replay(edited.program, sources, ground_, value.site),
-                   std::max(right.local, kRatioBand * right.envelope));
+  return {edited.program, sources, ground_, value.site};
+}
+
+Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {
+  Fit result =
+      fit(value, replay_of(value, edited), std::max(right.local, kRatioBand * right.envelope));
   // A mistake may make a step less exact, but not by so much that everything fits.
   const double widest = kMistakesEnvelope * right.envelope;
   if (result.envelope > widest) {
@@ -109,9 +122,7 @@ Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right
 }
 
 double Judge::local_of_some(const AlignedValue& value, const Edited& edited) {
-  WeightSources sources = edited.weights;
-  for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
-  const Replay replay(edited.program, sources, ground_, value.site);
+  const Replay replay = replay_of(value, edited);
   const std::vector<int64_t> rows =
       replay.row_wise() ? some_rows(value, nullptr) : std::vector<int64_t>{};
   const std::vector<double> made = replay.run({}, rows, options_.threads, options_.cancel);
@@ -181,6 +192,20 @@ void Judge::set_ratio(Fit& fit, Site site, const std::vector<Difference>& varian
   }
 }
 
+/// In double nothing is imitated; its round-off is that of float32, made smaller.
+ArithmeticType Judge::imitated() const {
+  return arithmetic_ == ArithmeticType::kF64 ? ArithmeticType::kF32 : arithmetic_;
+}
+
+/// How far a variant is from the exact values, in the places that are compared.
+Difference Judge::round_off(const AlignedValue& value, std::span<const double> exact,
+                            std::span<const double> variant, std::span<const int64_t> some) {
+  Difference off = difference(unprinted(value), compared(value), exact, variant, some);
+  const double scale = unit_roundoff(arithmetic_) / unit_roundoff(imitated());
+  for (double& error : off.error) error *= square(scale);
+  return off;
+}
+
 Fit Judge::fit(const AlignedValue& value, const Replay& replay, double give_up) {
   Fit result;
   result.from = replay.from();
@@ -198,29 +223,17 @@ Fit Judge::fit(const AlignedValue& value, const Replay& replay, double give_up) 
     result.ratio = std::numeric_limits<double>::infinity();
     return result;
   }
-  const ArithmeticType imitated =
-      arithmetic_ == ArithmeticType::kF64 ? ArithmeticType::kF32 : arithmetic_;
-  const double scale = arithmetic_ == ArithmeticType::kF64 ? 0x1p-29 : 1;
   const std::vector<int64_t> some =
       replay.row_wise() ? some_rows(value, &result.exact) : std::vector<int64_t>{};
   std::vector<Difference> variants;
-  const int count = arithmetic_variants(imitated);
-  for (int v = 0; v < count; ++v) {
+  for (int v = 0; v < arithmetic_variants(imitated()); ++v) {
     const std::vector<double> made =
-        replay.run({imitated, v}, some, options_.threads, options_.cancel);
-    // How far the variant is from the exact values, in the places that are compared.
-    AlignedValue bare;
-    bare.site = value.site;
-    bare.known = value.known;
-    bare.up_to_row_constant = value.up_to_row_constant;
-    Difference off = difference(bare, rows, exact, made, some);
-    for (double& error : off.error) error *= square(scale);
-    variants.push_back(std::move(off));
-    // More variants can only widen the envelope.
+        replay.run({imitated(), v}, some, options_.threads, options_.cancel);
+    variants.push_back(round_off(value, exact, made, some));
     set_ratio(result, value.site.site, variants);
-    if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) return result;
+    // More variants can only widen the envelope.
+    if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) break;
   }
-  set_ratio(result, value.site.site, variants);
   return result;
 }
 
@@ -231,16 +244,9 @@ const Judge::WholePass& Judge::whole(const Arithmetic& arithmetic) {
   WholePass pass;
   std::vector<SiteId> sites;
   for (const AlignedValue& value : aligned_.values) sites.push_back(value.site);
-  Session session(bound_, {.compute = Compute::kF64,
-                           .threads = options_.threads,
-                           .sites = std::move(sites),
-                           .cancel = options_.cancel,
-                           .arithmetic = arithmetic});
-  std::vector<SequenceInput> own = aligned_.inputs;
-  for (SequenceInput& input : own) input.sequence = session.add_sequence();
-  session.observe(own, [&](const TraceEvent& event) {
-    pass.values[to_string(event.site)] = to_f64(event.value);
-  });
+  observe_whole(
+      bound_, aligned_.inputs, std::move(sites), arithmetic, options_.threads, options_.cancel,
+      [&](const TraceEvent& event) { pass.values[to_string(event.site)] = to_f64(event.value); });
   return whole_.emplace(key, std::move(pass)).first->second;
 }
 
@@ -253,18 +259,9 @@ Fit Judge::fit_whole(const AlignedValue& value, const Replay& replay) {
   const std::vector<double>& exact = whole({}).values.at(site);
   result.exact = difference(value, rows, value.data, exact);
   result.local = result.exact.relative();
-  AlignedValue bare;
-  bare.site = value.site;
-  bare.known = value.known;
-  bare.up_to_row_constant = value.up_to_row_constant;
-  const ArithmeticType imitated =
-      arithmetic_ == ArithmeticType::kF64 ? ArithmeticType::kF32 : arithmetic_;
-  const double scale = arithmetic_ == ArithmeticType::kF64 ? 0x1p-29 : 1;
   std::vector<Difference> variants;
-  for (int v = 0; v < arithmetic_variants(imitated); ++v) {
-    Difference off = difference(bare, rows, exact, whole({imitated, v}).values.at(site));
-    for (double& error : off.error) error *= square(scale);
-    variants.push_back(std::move(off));
+  for (int v = 0; v < arithmetic_variants(imitated()); ++v) {
+    variants.push_back(round_off(value, exact, whole({imitated(), v}).values.at(site), {}));
   }
   set_ratio(result, value.site.site, variants);
   return result;
@@ -298,12 +295,9 @@ std::optional<ArithmeticType> Judge::lower_precision(const AlignedValue& value, 
     for (int v = 0; v < arithmetic_variants(type); ++v) {
       const std::vector<double> made =
           replay.run({type, v}, some, options_.threads, options_.cancel);
-      AlignedValue bare;
-      bare.site = value.site;
-      bare.known = value.known;
-      bare.up_to_row_constant = value.up_to_row_constant;
       envelope =
-          std::max(envelope, difference(bare, rows, exact, made, some, !some.empty()).relative());
+          std::max(envelope,
+                   difference(unprinted(value), rows, exact, made, some, !some.empty()).relative());
       share = std::max(share,
                        explained_share(fit.exact, difference(value, rows, value.data, made, some)));
     }

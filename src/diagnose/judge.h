@@ -51,8 +51,6 @@ class Judge {
   double local_of_some(const AlignedValue& value, const Edited& edited);
   /// Is the difference what a lower precision makes of the same inputs? Which one, if so.
   std::optional<ArithmeticType> lower_precision(const AlignedValue& value, const Fit& fit);
-  /// Steps behind an incomplete value are judged from the tokens on, all in the same passes.
-  bool from_tokens(const Fit& fit) const;
 
   const Compared& compared(const AlignedValue& value);
 
@@ -61,7 +59,12 @@ class Judge {
     std::map<std::string, std::vector<double>> values;
   };
   Fit fit(const AlignedValue& value, const Replay& replay, double give_up);
+  /// Behind an incomplete value steps are judged from the tokens on, all in the same passes.
   Fit fit_whole(const AlignedValue& value, const Replay& replay);
+  Replay replay_of(const AlignedValue& value, const Edited& edited) const;
+  ArithmeticType imitated() const;
+  Difference round_off(const AlignedValue& value, std::span<const double> exact,
+                       std::span<const double> variant, std::span<const int64_t> some);
   const WholePass& whole(const Arithmetic& arithmetic);
   void set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const;
   std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;

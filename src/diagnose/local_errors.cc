@@ -9,10 +9,6 @@
 namespace mainstem {
 namespace {
 
-bool all_finite(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
-}
-
 /// Values that stand on something the other side does not have.
 std::set<ValueId> values_without_ground(const Program& program, const SiteValues& other) {
   std::set<ValueId> named_there;

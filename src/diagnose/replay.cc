@@ -208,7 +208,6 @@ class Cutter {
       const bool matters = i < 2 ? !by_pattern && !by_scores : mixes;
       matters ? need(step.inputs[i]) : need_rows_alone(step.inputs[i]);
     }
-    if (step.output != target_ && !mixes) program_.output = step.output;
   }
 
   void patch(ValueId value) {
@@ -395,6 +394,19 @@ std::vector<double> Replay::run(const Arithmetic& arithmetic, std::span<const in
   };
   session.forward_all(own, collect, patched_.empty() ? ValuePatch{} : ValuePatch{patch});
   return made;
+}
+
+void observe_whole(std::shared_ptr<const BoundProgram> bound, std::span<const SequenceInput> inputs,
+                   std::vector<SiteId> sites, const Arithmetic& arithmetic, int threads,
+                   const std::atomic<bool>* cancel, const TraceSink& sink) {
+  Session session(std::move(bound), {.compute = Compute::kF64,
+                                     .threads = threads,
+                                     .sites = std::move(sites),
+                                     .cancel = cancel,
+                                     .arithmetic = arithmetic});
+  std::vector<SequenceInput> own(inputs.begin(), inputs.end());
+  for (SequenceInput& input : own) input.sequence = session.add_sequence();
+  session.observe(own, sink);
 }
 
 }  // namespace mainstem

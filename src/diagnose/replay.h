@@ -69,4 +69,9 @@ class Replay {
   std::shared_ptr<const BoundProgram> bound_;
 };
 
+/// One pass of a whole program over the inputs of a dump, in double or in an imitated arithmetic.
+void observe_whole(std::shared_ptr<const BoundProgram> bound, std::span<const SequenceInput> inputs,
+                   std::vector<SiteId> sites, const Arithmetic& arithmetic, int threads,
+                   const std::atomic<bool>* cancel, const TraceSink& sink);
+
 }  // namespace mainstem
