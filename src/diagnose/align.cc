@@ -1,5 +1,7 @@
 #include "diagnose/align.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -333,9 +335,21 @@ class Aligner {
   Aligned result_;
 };
 
+/// Blocks that were asked for and are not there would leave nothing to judge, or too little.
+void check_layers(const Program& program, const std::optional<std::pair<int, int>>& layers) {
+  if (!layers) return;
+  int blocks = 0;
+  for (const NamedValue& named : program.sites) blocks = std::max(blocks, named.site.layer + 1);
+  const auto& [begin, end] = *layers;
+  if (begin >= 0 && begin < end && end <= blocks) return;
+  throw usage_error("layers", fmt::format("A:B within 0:{}, half-open", blocks),
+                    fmt::format("{}:{}", begin, end));
+}
+
 }  // namespace
 
 Aligned align(const Model& model, const Dump& dump, const DiffOptions& options) {
+  check_layers(model.program(), options.layers);
   return Aligner(model, dump, options).run();
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "diagnose/made_dump.h"
+#include "mainstem/error.h"
 #include "support/golden_families.h"
 
 namespace mainstem {
@@ -220,6 +221,26 @@ TEST_F(DiffLlama, LogitsAreComparedAsPredictions) {
   ASSERT_TRUE(other.logits);
   EXPECT_EQ(other.logits->top1, 0);
   EXPECT_GT(other.logits->kl, 0.01);
+}
+
+TEST_F(DiffLlama, BlocksThatAreNotThereAreRefused) {
+  const Dump dump = clean_.open();
+  const auto blocks = static_cast<int>(model_.spec().stack.blocks.size());
+  const auto judged = [&](int begin, int end) {
+    return diff(model_, dump, {.layers = {{begin, end}}, .threads = 1});
+  };
+  EXPECT_EQ(judged(1, blocks).verdict, DiffVerdict::kMatch);
+  for (const auto& [begin, end] : std::vector<std::pair<int, int>>{
+           {0, blocks + 1}, {blocks, blocks + 1}, {1, 1}, {2, 1}, {-1, 1}}) {
+    try {
+      judged(begin, end);
+      ADD_FAILURE() << begin << ":" << end;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr("layers"));
+      EXPECT_THAT(error.what(), HasSubstr(std::to_string(begin) + ":" + std::to_string(end)));
+    }
+  }
 }
 
 TEST_F(DiffLlama, TwoDumpsAreComparedByName) {
