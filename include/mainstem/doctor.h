@@ -39,6 +39,8 @@ struct Cause {
   std::string known_fault;        ///< of which well-known implementation, or empty
   std::string shape;              ///< of the error, where the cause is unknown
   std::vector<TriedCause> tried;  ///< the best candidates of an unknown cause
+  /// Other mistakes that make the same values: this dump does not tell them from the one named.
+  std::vector<TriedCause> same_values = {};
   /// What would be left of the last value's difference to the reference if only this were fixed,
   /// by a run of the whole model with all other causes in it.
   std::optional<double> total_if_fixed = {};

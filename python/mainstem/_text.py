@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .report import Cause, DiffReport, Step
+    from .report import Cause, DiffReport, DoctorReport, Step
 
 
 def number(value: float | None) -> str:
@@ -101,11 +101,22 @@ def cause_rows(cause: Cause) -> list[tuple[str, str]]:
     rows.append(("proof" if cause.status != "unknown" else "error", proof_text(cause)))
     if cause.shape:
         rows.append(("shape of the error", cause.shape))
+    rows += [("or", f"{each.id} ({each.what}), which makes the same values in this dump") for each in cause.same_values]
     rows += [("tried", f"{each.id} ({each.what}) leaves {number(each.left)}") for each in cause.tried]
+    if cause.total_if_fixed is not None:
+        rows.append(("fixed alone", f"the last value would be {number(cause.total_if_fixed)} from the reference"))
     for label, text in (("known fault", cause.known_fault), ("usual place", cause.usual_place), ("fix", cause.fix)):
         if text:
             rows.append((label, text))
     return rows
+
+
+def prediction_text(report: DoctorReport) -> str:
+    what = "this mistake" if len(report.causes) == 1 else "these mistakes"
+    return (
+        f"check: the whole model with {what} in it makes your {report.predicted_site} but for "
+        f"{number(report.total_predicted)}; the reference differs from it by {number(report.total_now)}."
+    )
 
 
 def cause_lines(cause: Cause) -> list[str]:

@@ -87,6 +87,10 @@ class Cause:
     shape: str = ""
     """Of the error, where the cause is unknown."""
     tried: list[TriedCause] = field(default_factory=list)
+    same_values: list[TriedCause] = field(default_factory=list)
+    """Other mistakes that make the same values: this dump does not tell them from the one named."""
+    total_if_fixed: float | None = None
+    """What would be left of the last value's difference to the reference if only this were fixed."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,11 +147,19 @@ class DoctorReport(DiffReport):
     """A DiffReport with the causes of the wrong steps, in the order of their first one."""
 
     causes: list[Cause]
+    predicted_site: str
+    """The last whole value of the dump, which the whole model with all causes in it is held to."""
+    total_now: float | None
+    """Its difference to the reference; None where there was nothing to run."""
+    total_predicted: float | None
+    """Its difference to the model with all causes in it."""
 
     def __str__(self) -> str:
         lines = _text.diff_lines(self, show_steps=False)
         for cause in self.causes:
             lines += ["", *_text.cause_lines(cause)]
+        if self.total_predicted is not None:
+            lines += ["", _text.prediction_text(self)]
         return "\n".join(lines) + "\n"
 
     __repr__ = __str__
@@ -185,7 +197,11 @@ def diff_report(fields: dict[str, Any]) -> DiffReport:
 
 
 def doctor_report(fields: dict[str, Any]) -> DoctorReport:
+    def tried(causes: list[dict[str, Any]]) -> list[TriedCause]:
+        return [TriedCause(**each) for each in causes]
+
     causes = [
-        Cause(**{**cause, "tried": [TriedCause(**each) for each in cause["tried"]]}) for cause in fields["causes"]
+        Cause(**{**cause, "tried": tried(cause["tried"]), "same_values": tried(cause["same_values"])})
+        for cause in fields["causes"]
     ]
     return DoctorReport(**{**_diff_fields(fields), "causes": causes})

@@ -65,17 +65,21 @@ nb::dict diff_fields(const DiffReport& report) {
   return out;
 }
 
-nb::dict cause_fields(const Cause& cause) {
-  nb::dict parameters;
-  for (const auto& [key, value] : cause.parameters) parameters[key.c_str()] = value;
+nb::list tried_fields(const std::vector<TriedCause>& causes) {
   nb::list tried;
-  for (const TriedCause& each : cause.tried) {
+  for (const TriedCause& each : causes) {
     nb::dict fields;
     fields["id"] = each.id;
     fields["what"] = each.what;
     fields["left"] = each.left;
     tried.append(fields);
   }
+  return tried;
+}
+
+nb::dict cause_fields(const Cause& cause) {
+  nb::dict parameters;
+  for (const auto& [key, value] : cause.parameters) parameters[key.c_str()] = value;
   nb::dict out;
   out["id"] = cause.id;
   out["sites"] = cause.sites;
@@ -89,7 +93,9 @@ nb::dict cause_fields(const Cause& cause) {
   out["fix"] = cause.fix;
   out["known_fault"] = cause.known_fault;
   out["shape"] = cause.shape;
-  out["tried"] = tried;
+  out["tried"] = tried_fields(cause.tried);
+  out["same_values"] = tried_fields(cause.same_values);
+  out["total_if_fixed"] = cause.total_if_fixed;
   return out;
 }
 
@@ -141,6 +147,9 @@ nb::dict doctor_model(const Model& model, const OwnedDump& dump, const nb::dict&
       options_from(options), [&](const DiffOptions& how) { return doctor(model, dump.dump, how); });
   nb::dict out = diff_fields(report.diff);
   out["causes"] = causes_fields(report.causes);
+  out["predicted_site"] = report.predicted_site;
+  out["total_now"] = report.total_now;
+  out["total_predicted"] = report.total_predicted;
   return out;
 }
 

@@ -232,6 +232,11 @@ std::string cause_text(const Cause& cause) {
                     number_text(cause.left, "{:.1e}"), number_text(cause.local, "{:.1e}"),
                     number_text(cause.envelope, "{:.1e}"));
   }
+  for (const TriedCause& same : cause.same_values) {
+    add_paragraph(
+        text, "  or:",
+        fmt::format("{} ({}), which makes the same values in this dump", same.id, same.what));
+  }
   for (const TriedCause& tried : cause.tried) {
     add_paragraph(
         text, "  tried:",
@@ -280,6 +285,19 @@ std::string doctor_text(const DoctorReport& report, bool all) {
   return text + closing(report.diff);
 }
 
+namespace {
+
+void write_tried(JsonWriter& json, const char* key, const std::vector<TriedCause>& causes) {
+  json.key(key).begin_array();
+  for (const TriedCause& each : causes) {
+    json.begin_object().field("id", each.id).field("what", each.what);
+    json.field("left", each.left).end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
 std::string doctor_json(const DoctorReport& report) {
   JsonWriter json;
   json.begin_object(JsonWriter::kLines);
@@ -297,13 +315,9 @@ std::string doctor_json(const DoctorReport& report) {
     if (!cause.known_fault.empty()) json.field("known_fault", cause.known_fault);
     if (!cause.shape.empty()) json.field("shape", cause.shape);
     if (cause.status == CauseStatus::kUnknown) {
-      json.key("tried").begin_array();
-      for (const TriedCause& tried : cause.tried) {
-        json.begin_object().field("id", tried.id).field("what", tried.what);
-        json.field("left", tried.left).end_object();
-      }
-      json.end_array();
+      write_tried(json, "tried", cause.tried);
     }
+    if (!cause.same_values.empty()) write_tried(json, "same_values", cause.same_values);
     json.end_object();
   }
   json.end_array();

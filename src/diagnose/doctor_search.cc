@@ -9,44 +9,33 @@
 #include <limits>
 #include <tuple>
 
+#include "diagnose/doctor_pairs.h"
+#include "diagnose/doctor_trials.h"
 #include "diagnose/error_shape.h"
-#include "diagnose/solve.h"
-#include "mainstem/error.h"
 
 namespace mainstem {
 namespace {
 
-/// With numbers that nobody publishes a mistake must fit better: there are many such numbers.
-constexpr double kSolvedBand = 2;
 /// A mistake is likely where it removes this much of the error.
 constexpr double kLikelyLeft = 0.01;
 constexpr size_t kTried = 3;
 constexpr double kLargestF16 = 65504;
 
-/// A form of a mistake beside one value.
-struct Trial {
-  const Form* form = nullptr;
-  std::vector<double> numbers = {};
-  Fit fit = {};
-  int score = 0;     ///< wrong steps explained, less those it would make wrong
-  size_t order = 0;  ///< among those tried
-  bool holds() const { return fit.holds() && (usual || fit.ratio <= kSolvedBand); }
-  bool usual = true;  ///< the numbers are published ones, or there are none
-};
-
 /// What makes two findings one.
 std::string key_of(const Form& form, const std::vector<double>& numbers) {
-  std::string key = form.cause + "|" + form.yours;
+  std::string key = known_key(form);
   for (double number : numbers) key += fmt::format("|{:.4g}", number);
   return key;
 }
 
-std::string known_key(const Form& form) { return form.cause + "|" + form.yours; }
-
 class Doctor {
  public:
   Doctor(JudgedDump& judged, const DiffOptions& options)
-      : judged_(judged), judge_(judged.judge()), options_(options) {}
+      : judged_(judged),
+        judge_(judged.judge()),
+        options_(options),
+        trials_(judged, options),
+        pairs_(trials_) {}
 
   std::vector<FoundCause> causes() {
     const auto& steps = judged_.report().steps;
@@ -111,9 +100,9 @@ class Doctor {
   /// A known rounding of one implementation says more than its type.
   bool explain_rounding(size_t i) {
     std::vector<Trial> holding;
-    for (const Form* form : candidates(i)) {
+    for (const Form* form : trials_.candidates(i)) {
       if (form->known_fault.empty() || !form->numbers.empty()) continue;
-      Trial trial = attempt_safely(*form, judged_.value(i), judged_.fit(i), false);
+      Trial trial = trials_.attempt(*form, i, Numbers::kUsual);
       if (trial.holds()) holding.push_back(std::move(trial));
     }
     if (holding.empty()) return false;
@@ -135,114 +124,21 @@ class Doctor {
     note_step(each, i, judged_.fit(i), judged_.fit(i).local, judged_.fit(i).envelope);
   }
 
-  const std::vector<Form>& forms_of(int layer, bool encoder) {
-    const std::pair<int, bool> key{layer, encoder};
-    auto at = forms_.find(key);
-    if (at == forms_.end()) {
-      at = forms_.emplace(key, forms(judge_.right(), judge_.weights(), layer, encoder)).first;
-    }
-    return at->second;
-  }
-
-  /// The value a site names, so that second names are the same.
-  ValueId value_of(const SiteId& site) const {
-    return judge_.right().find_value(site).value_or(kNoId);
-  }
-
-  std::set<ValueId> values_of(const std::vector<SiteId>& sites) const {
-    std::set<ValueId> values;
-    for (const SiteId& site : sites) values.insert(value_of(site));
-    return values;
-  }
-
-  /// Every form that changes the step or what is judged with it.
-  std::vector<const Form*> candidates(size_t i) {
-    const AlignedValue& value = judged_.value(i);
-    std::vector<SiteId> sites = judged_.fit(i).covers;
-    sites.push_back(value.site);
-    const std::set<ValueId> values = values_of(sites);
-    std::set<std::pair<int, bool>> places;
-    // Every name counts: the stream that enters a block is what the one before it leaves.
-    for (const NamedValue& named : judge_.right().sites) {
-      if (!values.contains(named.value)) continue;
-      places.insert({named.site.layer, named.site.stack == Stack::kEncoder});
-    }
-    // What was found before comes first.
-    std::vector<const Form*> result;
-    std::vector<const Form*> others;
-    for (const auto& [layer, encoder] : places) {
-      for (const Form& form : forms_of(layer, encoder)) {
-        const bool shows = std::any_of(form.shows.begin(), form.shows.end(), [&](const SiteId& s) {
-          return values.contains(value_of(s));
-        });
-        if (!shows) continue;
-        (known_.contains(known_key(form)) ? result : others).push_back(&form);
-      }
-    }
-    result.insert(result.end(), others.begin(), others.end());
-    return result;
-  }
-
-  Trial attempt(const Form& form, const AlignedValue& value, const Fit& before, bool search) {
-    Trial trial{.form = &form};
-    const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
-    const auto before_this = known_.find(known_key(form));
-    if (before_this != known_.end() && !form.numbers.empty()) {
-      // The same mistake again has the same numbers.
-      trial.numbers = before_this->second;
-      trial.fit = judge_.fit(value, form.make(trial.numbers), before);
-      if (trial.holds()) return trial;
-    }
-    if (!form.numbers.empty()) {
-      const auto error = [&](std::span<const double> numbers) {
-        return judge_.local_of_some(value, form.make(numbers));
-      };
-      const Solved solved =
-          search ? solve(form.numbers, error, enough) : best_usual(form.numbers, error, enough);
-      trial.numbers = solved.numbers;
-      for (size_t n = 0; n < solved.numbers.size(); ++n) {
-        const auto& usual = form.numbers[n].usual;
-        trial.usual &= std::find(usual.begin(), usual.end(), solved.numbers[n]) != usual.end();
-      }
-      if (trial.numbers.empty()) return trial;
-    }
-    trial.fit = judge_.fit(value, form.make(trial.numbers), before);
-    return trial;
-  }
-
-  /// How many of the dump's values the mistake explains, less those it cannot be in.
-  int score(const Trial& trial) {
-    int result = 0;
-    const Edited edited = trial.form->make(trial.numbers);
-    const std::set<ValueId> shows = values_of(trial.form->shows);
-    const auto& steps = judged_.report().steps;
-    for (size_t j = 0; j < steps.size(); ++j) {
-      if (!shows.contains(value_of(steps[j].site))) continue;
-      if (steps[j].verdict == StepVerdict::kInherited && !judged_.fit(j).holds()) continue;
-      const bool fits = judge_.fit(judged_.value(j), edited, judged_.fit(j)).holds();
-      const bool was_wrong = !judged_.fit(j).holds();
-      if (was_wrong && fits) result += 2;
-      if (!was_wrong && !fits) result -= 1;
-    }
-    return result;
-  }
-
   void explain(size_t i) {
     if (explain_tokens(i) || explain_overflow(i)) return;
-    const AlignedValue& value = judged_.value(i);
-    const Fit& before = judged_.fit(i);
+    if (const auto pair = pairs_.again(i)) return accept_pair(i, *pair);
     std::vector<Trial> trials;
     std::vector<Trial> holding;
-    for (bool search : {false, true}) {
-      for (const Form* form : candidates(i)) {
-        if (search && form->numbers.empty()) continue;
-        check_cancel();
-        Trial trial = attempt_safely(*form, value, before, search);
+    for (const Numbers numbers : {Numbers::kUsual, Numbers::kSolved}) {
+      for (const Form* form : trials_.candidates(i)) {
+        if (numbers == Numbers::kSolved && form->numbers.empty()) continue;
+        trials_.check_cancel();
+        Trial trial = trials_.attempt(*form, i, numbers);
         trial.order = trials.size();
         if (trial.holds()) {
-          const bool known = known_.contains(known_key(*form));
           holding.push_back(trial);
-          if (known && !search) break;  // the same mistake again
+          // The same mistake again.
+          if (trials_.is_known(*form) && numbers == Numbers::kUsual) break;
         }
         trials.push_back(std::move(trial));
       }
@@ -252,51 +148,53 @@ class Doctor {
     std::sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
       return std::tie(a.fit.local, a.order) < std::tie(b.fit.local, b.order);
     });
+    if (const auto pair = pairs_.find(i, trials)) return accept_pair(i, *pair);
     describe_unknown(i, trials);
-  }
-
-  /// An edit that cannot be made on this program is no candidate.
-  Trial attempt_safely(const Form& form, const AlignedValue& value, const Fit& before,
-                       bool search) {
-    try {
-      Trial trial = attempt(form, value, before, search);
-      if (trial.fit.exact.error.empty()) {
-        trial.fit.local = trial.fit.ratio = std::numeric_limits<double>::infinity();
-      }
-      return trial;
-    } catch (const Error&) {
-      Trial none{.form = &form};
-      none.fit.local = none.fit.ratio = std::numeric_limits<double>::infinity();
-      return none;
-    }
   }
 
   void accept(size_t i, std::vector<Trial>& holding) {
     if (holding.size() > 1) {
-      for (Trial& trial : holding) trial.score = score(trial);
+      for (Trial& trial : holding) trial.score = trials_.score(trial);
       std::sort(holding.begin(), holding.end(), [](const Trial& a, const Trial& b) {
         return std::tuple(-a.score, a.numbers.size(), a.order) <
                std::tuple(-b.score, b.numbers.size(), b.order);
       });
     }
     const Trial& best = holding.front();
-    const Form& form = *best.form;
-    FoundCause& each = found(key_of(form, best.numbers));
-    fill(each.cause, form, best.numbers);
-    each.cause.status = CauseStatus::kProved;
-    known_.try_emplace(known_key(form), best.numbers);
-    each.made.push_back(made_mistake(best, i));
-    note_step(each, i, judged_.fit(i), best.fit.local, best.fit.envelope);
+    prove(i, best, best.fit);
+    FoundCause& each = found(key_of(*best.form, best.numbers));
+    note_same_values(each.cause, holding);
     // The other steps of the same mistake.
-    const Edited edited = form.make(best.numbers);
-    const std::set<ValueId> shows = values_of(form.shows);
-    const auto& steps = judged_.report().steps;
-    for (size_t j = i + 1; j < steps.size(); ++j) {
-      if (steps[j].verdict != StepVerdict::kWrong || explained_[j]) continue;
-      if (!shows.contains(value_of(steps[j].site))) continue;
-      const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
-      if (fit.holds()) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
+    for (const auto& [j, fit] : trials_.explained_by(best, i + 1)) {
+      if (!explained_[j]) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
     }
+  }
+
+  /// Those that explain as much as the best one; the same in the next block is one of them.
+  static void note_same_values(Cause& cause, const std::vector<Trial>& holding) {
+    for (const Trial& trial : holding) {
+      if (trial.score != holding.front().score || trial.form->cause == cause.id) continue;
+      const auto known =
+          std::any_of(cause.same_values.begin(), cause.same_values.end(),
+                      [&](const TriedCause& each) { return each.id == trial.form->cause; });
+      if (known) continue;
+      cause.same_values.push_back({trial.form->cause, trial.form->yours, trial.fit.local});
+    }
+  }
+
+  void prove(size_t i, const Trial& trial, const Fit& fit) {
+    FoundCause& each = found(key_of(*trial.form, trial.numbers));
+    fill(each.cause, *trial.form, trial.numbers);
+    each.cause.status = CauseStatus::kProved;
+    trials_.remember(trial);
+    each.made.push_back(made_mistake(trial, i));
+    note_step(each, i, judged_.fit(i), fit.local, fit.envelope);
+  }
+
+  /// Both are proved by what they leave together.
+  void accept_pair(size_t i, const PairOfTrials& pair) {
+    prove(i, pair.first, pair.second.fit);
+    prove(i, pair.second, pair.second.fit);
   }
 
   MadeMistake made_mistake(const Trial& trial, size_t i) const {
@@ -399,15 +297,11 @@ class Doctor {
     note_step(each, i, before, before.local, before.envelope);
   }
 
-  void check_cancel() const {
-    if (options_.cancel != nullptr && options_.cancel->load()) throw Cancelled();
-  }
-
   JudgedDump& judged_;
   Judge& judge_;
   const DiffOptions& options_;
-  std::map<std::pair<int, bool>, std::vector<Form>> forms_;
-  std::map<std::string, std::vector<double>> known_;  ///< mistakes found, with their numbers
+  Trials trials_;
+  Pairs pairs_;
   std::vector<bool> explained_;
   std::vector<FoundCause> found_;
 };

@@ -115,9 +115,8 @@ Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right
   }
   // What makes everything infinite explains nothing, nor does what leaves most of the error.
   const bool less = result.exact.compared < right.exact.compared;
-  if (less || result.local > kMostLeft * right.local) {
-    result.ratio = std::numeric_limits<double>::infinity();
-  }
+  if (less) result.ratio = std::numeric_limits<double>::infinity();
+  result.accounts = !less && result.local <= kMostLeft * right.local;
   return result;
 }
 

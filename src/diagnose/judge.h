@@ -24,6 +24,9 @@ struct Fit {
   double ratio = 0;       ///< of the whole, or of the worst row
   Difference exact = {};  ///< row by row
   std::vector<SiteId> from = {}, covers = {};
+  /// Beside a mistake: more than half of the error beside the reference is gone, and nothing has
+  /// become infinite.
+  bool accounts = true;
   bool holds() const { return ratio <= kRatioBand; }
 };
 

@@ -1,5 +1,9 @@
 // A program that was edited may no longer fit together; the kernels trust that it does.
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "mainstem/error.h"
 #include "mainstem/program.h"
 
@@ -18,6 +22,47 @@ class Validator {
   explicit Validator(const Program& program) : program_(program) {}
 
   void check(const Step& step) const {
+    check_parts(step);
+    check_widths(step);
+  }
+
+ private:
+  /// Everything that the kernels look up without asking.
+  void check_parts(const Step& step) const {
+    switch (step.op) {
+      case Op::kInput:
+      case Op::kTokens:
+        return expect_parts<std::monostate>(step, 0, 0);
+      case Op::kEmbedTokens:
+      case Op::kEmbedPositions:
+      case Op::kEmbedTypes:
+        return expect_parts<EmbedParams>(step, 0, 1);
+      case Op::kSinusoid:
+        return expect_parts<EmbedParams>(step, 0, 0);
+      case Op::kAdd:
+      case Op::kSelectRows:
+        return expect_parts<std::monostate>(step, 1, 0);
+      case Op::kMultiply:
+        return expect_parts<std::monostate>(step, 2, 0);
+      case Op::kScale:
+      case Op::kSoftCap:
+        return expect_parts<ScaleParams>(step, 1, 0);
+      case Op::kNorm:
+        return expect_parts<NormParams>(step, 1, 0);
+      case Op::kLinear:
+        return expect_parts<std::monostate>(step, 1, 1);
+      case Op::kRotary:
+        return expect_parts<RotaryParams>(step, 1, 0);
+      case Op::kAttention:
+        return expect_parts<AttentionParams>(step, 3, 0);
+      case Op::kActivation:
+        return expect_parts<ActivationParams>(step, 1, 0);
+      case Op::kCustom:
+        return expect_parts<CustomParams>(step, 0, 0);
+    }
+  }
+
+  void check_widths(const Step& step) const {
     switch (step.op) {
       case Op::kAdd:
       case Op::kMultiply:
@@ -61,7 +106,21 @@ class Validator {
     }
   }
 
- private:
+  template <typename Params>
+  void expect_parts(const Step& step, size_t inputs, size_t weights) const {
+    const bool there = std::holds_alternative<Params>(step.params) &&
+                       step.inputs.size() >= inputs && step.weights.size() >= weights &&
+                       std::all_of(step.weights.begin(),
+                                   step.weights.begin() + static_cast<std::ptrdiff_t>(weights),
+                                   [](WeightId id) { return id != kNoId; });
+    if (there) return;
+    throw usage_error("step " + std::string(name(step.op)) + " of " + label(program_, step.output),
+                      fmt::format("{} inputs and {} weights or more, and the op's own parameters",
+                                  inputs, weights),
+                      fmt::format("{} inputs, {} weights, parameters of kind {}",
+                                  step.inputs.size(), step.weights.size(), step.params.index()));
+  }
+
   int64_t width(ValueId id) const { return program_.value(id).width; }
 
   void expect(const Step& step, ValueId id, int64_t wanted) const {

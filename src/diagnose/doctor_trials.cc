@@ -1,0 +1,136 @@
+#include "diagnose/doctor_trials.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "diagnose/solve.h"
+#include "mainstem/error.h"
+
+namespace mainstem {
+
+std::string known_key(const Form& form) { return form.cause + "|" + form.yours; }
+
+void Trials::check_cancel() const {
+  if (options_.cancel != nullptr && options_.cancel->load()) throw Cancelled();
+}
+
+const std::vector<Form>& Trials::forms_of(int layer, bool encoder) {
+  const std::pair<int, bool> key{layer, encoder};
+  auto at = forms_.find(key);
+  if (at == forms_.end()) {
+    at = forms_.emplace(key, forms(judge_.right(), judge_.weights(), layer, encoder)).first;
+  }
+  return at->second;
+}
+
+/// The value a site names, so that second names are the same.
+ValueId Trials::value_of(const SiteId& site) const {
+  return judge_.right().find_value(site).value_or(kNoId);
+}
+
+std::set<ValueId> Trials::values_of(const std::vector<SiteId>& sites) const {
+  std::set<ValueId> values;
+  for (const SiteId& site : sites) values.insert(value_of(site));
+  return values;
+}
+
+std::set<ValueId> Trials::values_at(size_t step) const {
+  std::vector<SiteId> sites = judged_.fit(step).covers;
+  sites.push_back(judged_.value(step).site);
+  return values_of(sites);
+}
+
+std::vector<const Form*> Trials::candidates(size_t step) {
+  const std::set<ValueId> values = values_at(step);
+  std::set<std::pair<int, bool>> places;
+  // Every name counts: the stream that enters a block is what the one before it leaves.
+  for (const NamedValue& named : judge_.right().sites) {
+    if (!values.contains(named.value)) continue;
+    places.insert({named.site.layer, named.site.stack == Stack::kEncoder});
+  }
+  std::vector<const Form*> result;
+  std::vector<const Form*> others;
+  for (const auto& [layer, encoder] : places) {
+    for (const Form& form : forms_of(layer, encoder)) {
+      const bool shows = std::any_of(form.shows.begin(), form.shows.end(),
+                                     [&](const SiteId& s) { return values.contains(value_of(s)); });
+      if (!shows) continue;
+      (is_known(form) ? result : others).push_back(&form);
+    }
+  }
+  result.insert(result.end(), others.begin(), others.end());
+  return result;
+}
+
+Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& before,
+                       Numbers numbers) {
+  Trial trial{.form = &form};
+  const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
+  const auto before_this = known_.find(known_key(form));
+  if (before_this != known_.end() && !form.numbers.empty()) {
+    // The same mistake again has the same numbers.
+    trial.numbers = before_this->second;
+    trial.fit = judge_.fit(value, form.make(trial.numbers), before);
+    if (trial.holds()) return trial;
+  }
+  if (!form.numbers.empty()) {
+    const auto error = [&](std::span<const double> tried) {
+      return judge_.local_of_some(value, form.make(tried));
+    };
+    const Solved solved = numbers == Numbers::kSolved ? solve(form.numbers, error, enough)
+                                                      : best_usual(form.numbers, error, enough);
+    trial.numbers = solved.numbers;
+    for (size_t n = 0; n < solved.numbers.size(); ++n) {
+      const auto& usual = form.numbers[n].usual;
+      trial.usual &= std::find(usual.begin(), usual.end(), solved.numbers[n]) != usual.end();
+    }
+    if (trial.numbers.empty()) return trial;
+  }
+  trial.fit = judge_.fit(value, form.make(trial.numbers), before);
+  return trial;
+}
+
+Trial Trials::attempt(const Form& form, size_t step, Numbers numbers) {
+  Trial trial{.form = &form};
+  try {
+    trial = try_form(form, judged_.value(step), judged_.fit(step), numbers);
+  } catch (const Error&) {
+    trial.fit = {};  // an edit that cannot be made on this program
+  }
+  if (trial.fit.exact.error.empty()) {
+    trial.fit.local = trial.fit.ratio = std::numeric_limits<double>::infinity();
+  }
+  return trial;
+}
+
+int Trials::score(const Trial& trial) {
+  int result = 0;
+  const Edited edited = trial.form->make(trial.numbers);
+  const std::set<ValueId> shows = values_of(trial.form->shows);
+  const auto& steps = judged_.report().steps;
+  for (size_t j = 0; j < steps.size(); ++j) {
+    if (!shows.contains(value_of(steps[j].site))) continue;
+    if (steps[j].verdict == StepVerdict::kInherited && !judged_.fit(j).holds()) continue;
+    const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
+    const bool was_wrong = !judged_.fit(j).holds();
+    if (was_wrong && fit.accounts && fit.holds()) result += 2;
+    if (!was_wrong && !fit.holds()) result -= 1;
+  }
+  return result;
+}
+
+std::vector<std::pair<size_t, Fit>> Trials::explained_by(const Trial& trial, size_t from) {
+  std::vector<std::pair<size_t, Fit>> result;
+  const Edited edited = trial.form->make(trial.numbers);
+  const std::set<ValueId> shows = values_of(trial.form->shows);
+  const auto& steps = judged_.report().steps;
+  for (size_t j = from; j < steps.size(); ++j) {
+    if (steps[j].verdict != StepVerdict::kWrong) continue;
+    if (!shows.contains(value_of(steps[j].site))) continue;
+    Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
+    if (fit.accounts && fit.holds()) result.emplace_back(j, std::move(fit));
+  }
+  return result;
+}
+
+}  // namespace mainstem

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "diagnose/causes.h"
+#include "diagnose/diff_model.h"
+#include "mainstem/diff.h"
+
+namespace mainstem {
+
+/// With numbers that nobody publishes a mistake must fit better: there are many such numbers.
+inline constexpr double kSolvedBand = 2;
+
+/// A form of a mistake beside one value.
+struct Trial {
+  const Form* form = nullptr;
+  std::vector<double> numbers = {};
+  Fit fit = {};
+  int score = 0;      ///< wrong steps explained, less those it would make wrong
+  size_t order = 0;   ///< among those tried
+  bool usual = true;  ///< the numbers are published ones, or there are none
+  bool holds() const { return fit.accounts && fit.holds() && (usual || fit.ratio <= kSolvedBand); }
+};
+
+/// What makes two forms one mistake, whatever the block.
+std::string known_key(const Form& form);
+
+/// How the numbers of a form are found.
+enum class Numbers {
+  kUsual,   ///< the published ones alone
+  kSolved,  ///< the whole range
+};
+
+/// Tries forms of mistakes on the steps of one judged dump, and remembers what was found.
+class Trials {
+ public:
+  /// Both must outlive this object, which keeps the forms it has made.
+  Trials(JudgedDump& judged, const DiffOptions& options)
+      : judged_(judged), judge_(judged.judge()), options_(options) {}
+
+  /// Every form that changes the step or what is judged with it; those of mistakes that were found
+  /// before come first.
+  std::vector<const Form*> candidates(size_t step);
+  /// The form beside the step's value. One that cannot be made here leaves an infinite error.
+  Trial attempt(const Form& form, size_t step, Numbers numbers);
+  /// How many of the dump's values the mistake explains, less those it cannot be in.
+  int score(const Trial& trial);
+  /// The other wrong steps that show the mistake, and how they fit it.
+  std::vector<std::pair<size_t, Fit>> explained_by(const Trial& trial, size_t from);
+
+  bool is_known(const Form& form) const { return known_.contains(known_key(form)); }
+  void remember(const Trial& trial) { known_.try_emplace(known_key(*trial.form), trial.numbers); }
+
+  /// Values of the step and of all that is judged with it.
+  std::set<ValueId> values_at(size_t step) const;
+  JudgedDump& judged() { return judged_; }
+  void check_cancel() const;
+
+ private:
+  const std::vector<Form>& forms_of(int layer, bool encoder);
+  Trial try_form(const Form& form, const AlignedValue& value, const Fit& before, Numbers numbers);
+  ValueId value_of(const SiteId& site) const;
+  std::set<ValueId> values_of(const std::vector<SiteId>& sites) const;
+
+  JudgedDump& judged_;
+  Judge& judge_;
+  const DiffOptions& options_;
+  std::map<std::pair<int, bool>, std::vector<Form>> forms_;
+  std::map<std::string, std::vector<double>> known_;  ///< mistakes found, with their numbers
+};
+
+}  // namespace mainstem
