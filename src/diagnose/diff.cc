@@ -247,7 +247,7 @@ void JudgedDump::judge_step(const AlignedValue& value) {
                          const AlignedValue* input = judge_->ground().given(site);
                          return input != nullptr && !all_finite(input->data);
                        });
-  std::optional<ArithmeticType> precision;
+  std::optional<LowerPrecision> precision;
   if (fit.holds()) {
     step.verdict = StepVerdict::kOk;
   } else if (on_wrong_ground || spreads) {

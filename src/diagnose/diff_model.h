@@ -21,7 +21,7 @@ class JudgedDump {
   const AlignedValue& value(size_t i) const { return *values_[i]; }
   const Fit& fit(size_t i) const { return fits_[i]; }
   /// Of a step whose verdict is precision: the type that it was computed in.
-  std::optional<ArithmeticType> precision(size_t i) const { return precisions_[i]; }
+  std::optional<LowerPrecision> precision(size_t i) const { return precisions_[i]; }
   const Aligned& aligned() const { return aligned_; }
   /// The last value that the dump has whole, and what the reference makes there; no step: none.
   std::optional<size_t> last_whole() const { return last_whole_; }
@@ -40,7 +40,7 @@ class JudgedDump {
   std::unique_ptr<Judge> judge_;
   std::vector<const AlignedValue*> values_;
   std::vector<Fit> fits_;
-  std::vector<std::optional<ArithmeticType>> precisions_;
+  std::vector<std::optional<LowerPrecision>> precisions_;
   std::optional<size_t> last_whole_;
   std::vector<double> reference_of_last_;
   DiffReport report_;

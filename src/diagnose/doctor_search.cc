@@ -112,7 +112,9 @@ class Doctor {
 
   void explain_precision(size_t i) {
     if (explain_rounding(i)) return;
-    const std::string word(name(*judged_.precision(i)));
+    const LowerPrecision lower = *judged_.precision(i);
+    std::string word(name(lower.type));
+    if (lower.only) word += fmt::format(", in {} alone", name(lower.only->site));
     const std::string declared(name(judge_.arithmetic()));
     FoundCause& each = found("precision.dtype|" + word);
     Cause& cause = each.cause;

@@ -80,6 +80,7 @@ Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& b
     const Solved solved = numbers == Numbers::kSolved ? solve(form.numbers, error, enough)
                                                       : best_usual(form.numbers, error, enough);
     trial.numbers = solved.numbers;
+    trial.at_edge = solved.at_edge;
     for (size_t n = 0; n < solved.numbers.size(); ++n) {
       const auto& usual = form.numbers[n].usual;
       trial.usual &= std::find(usual.begin(), usual.end(), solved.numbers[n]) != usual.end();

@@ -20,10 +20,13 @@ struct Trial {
   const Form* form = nullptr;
   std::vector<double> numbers = {};
   Fit fit = {};
-  int score = 0;      ///< wrong steps explained, less those it would make wrong
-  size_t order = 0;   ///< among those tried
-  bool usual = true;  ///< the numbers are published ones, or there are none
-  bool holds() const { return fit.accounts && fit.holds() && (usual || fit.ratio <= kSolvedBand); }
+  int score = 0;         ///< wrong steps explained, less those it would make wrong
+  size_t order = 0;      ///< among those tried
+  bool usual = true;     ///< the numbers are published ones, or there are none
+  bool at_edge = false;  ///< a number lies at the end of where it was looked for
+  bool holds() const {
+    return fit.accounts && !at_edge && fit.holds() && (usual || fit.ratio <= kSolvedBand);
+  }
 };
 
 /// What makes two forms one mistake, whatever the block.

@@ -30,6 +30,9 @@ constexpr double kMistakesEnvelope = 2;
 constexpr double kMostLeft = 0.5;
 /// A lower precision must account for this share of the squared error.
 constexpr double kExplained = 0.5;
+/// One value that is rounded gives the very same numbers, but where a tie falls otherwise.
+constexpr double kExplainedByOne = 0.9;
+constexpr double kLargestOfOneRounding = 16;
 
 double square(double x) { return x * x; }
 
@@ -266,7 +269,7 @@ Fit Judge::fit_whole(const AlignedValue& value, const Replay& replay) {
   return result;
 }
 
-std::optional<ArithmeticType> Judge::lower_precision(const AlignedValue& value, const Fit& fit) {
+std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, const Fit& fit) {
   std::vector<ArithmeticType> lower;
   switch (arithmetic_) {
     case ArithmeticType::kF64:
@@ -303,7 +306,31 @@ std::optional<ArithmeticType> Judge::lower_precision(const AlignedValue& value, 
     if (fit.local > kRatioBand * envelope) continue;
     const bool stored = value.complete() && type != ArithmeticType::kQ8Act &&
                         type != ArithmeticType::kF32 && on_grid(value.data, type);
-    if (share >= kExplained || stored) return type;
+    if (share >= kExplained || stored) return LowerPrecision{type};
+  }
+  return one_value_rounded(value, fit, replay, lower, some);
+}
+
+/// One of the values judged together may have been stored in 16 bits: the same numbers come out.
+std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value, const Fit& fit,
+                                                       const Replay& replay,
+                                                       std::span<const ArithmeticType> types,
+                                                       std::span<const int64_t> some) {
+  for (ArithmeticType type : types) {
+    if (type != ArithmeticType::kBF16 && type != ArithmeticType::kF16) continue;
+    // No single rounding makes errors of another size.
+    if (fit.local > kLargestOfOneRounding * unit_roundoff(type)) continue;
+    for (const SiteId& site : replay.covers()) {
+      const RoundedValue rounded{
+          site,
+          type == ArithmeticType::kBF16
+              ? [](double x) { return double{bf16_to_f32(f32_to_bf16(static_cast<float>(x)))}; }
+              : [](double x) { return double{f16_to_f32(f32_to_f16(static_cast<float>(x)))}; }};
+      const std::vector<double> made =
+          replay.run({}, some, options_.threads, options_.cancel, rounded);
+      const Difference left = difference(value, compared(value), value.data, made, some);
+      if (explained_share(fit.exact, left) >= kExplainedByOne) return LowerPrecision{type, site};
+    }
   }
   return {};
 }

@@ -30,6 +30,12 @@ struct Fit {
   bool holds() const { return ratio <= kRatioBand; }
 };
 
+/// A type that somebody computed in, lower than the dump's.
+struct LowerPrecision {
+  ArithmeticType type = ArithmeticType::kBF16;
+  std::optional<SiteId> only = {};  ///< one of the values judged together; none: all of them
+};
+
 /// Judges values of one dump, each on the dump's own values before it.
 class Judge {
  public:
@@ -53,7 +59,7 @@ class Judge {
   /// number minimises. Relative.
   double local_of_some(const AlignedValue& value, const Edited& edited);
   /// Is the difference what a lower precision makes of the same inputs? Which one, if so.
-  std::optional<ArithmeticType> lower_precision(const AlignedValue& value, const Fit& fit);
+  std::optional<LowerPrecision> lower_precision(const AlignedValue& value, const Fit& fit);
 
   const Compared& compared(const AlignedValue& value);
 
@@ -69,6 +75,10 @@ class Judge {
   Difference round_off(const AlignedValue& value, std::span<const double> exact,
                        std::span<const double> variant, std::span<const int64_t> some);
   const WholePass& whole(const Arithmetic& arithmetic);
+  std::optional<LowerPrecision> one_value_rounded(const AlignedValue& value, const Fit& fit,
+                                                  const Replay& replay,
+                                                  std::span<const ArithmeticType> types,
+                                                  std::span<const int64_t> some);
   void set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const;
   std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;
 

@@ -259,7 +259,8 @@ class Cutter {
     original_sites_ = std::move(program_.sites);
     program_.sites.clear();
     for (const NamedValue& named : original_sites_) {
-      if (named.value == target_ || patched_.contains(to_string(named.site))) {
+      if (named.value == target_ || computed_.contains(named.value) ||
+          patched_.contains(to_string(named.site))) {
         program_.sites.push_back(named);
       }
     }
@@ -369,10 +370,12 @@ std::vector<SequenceInput> Replay::inputs(std::span<const int64_t> rows) const {
 }
 
 std::vector<double> Replay::run(const Arithmetic& arithmetic, std::span<const int64_t> rows,
-                                int threads, const std::atomic<bool>* cancel) const {
+                                int threads, const std::atomic<bool>* cancel,
+                                const std::optional<RoundedValue>& rounded) const {
   std::vector<SiteId> sites;
   for (const NamedValue& named : bound_->program().sites) {
-    if (named.site == target_ || patched_.contains(to_string(named.site))) {
+    if (named.site == target_ || patched_.contains(to_string(named.site)) ||
+        (rounded && named.site == rounded->site)) {
       sites.push_back(named.site);
     }
   }
@@ -388,11 +391,19 @@ std::vector<double> Replay::run(const Arithmetic& arithmetic, std::span<const in
     if (event.site == target_) made = to_f64(event.value);
   };
   const auto patch = [&](const TraceEvent& event, void* data) {
+    if (rounded && event.site == rounded->site) {
+      auto* values = static_cast<double*>(data);
+      for (int64_t i = 0; i < event.value.count(); ++i) {
+        values[i] = rounded->round(values[i]);
+      }
+      return;
+    }
     const auto found = patched_.find(to_string(event.site));
     if (found == patched_.end() || event.site == target_) return;
     std::copy(found->second->data.begin(), found->second->data.end(), static_cast<double*>(data));
   };
-  session.forward_all(own, collect, patched_.empty() ? ValuePatch{} : ValuePatch{patch});
+  session.forward_all(own, collect,
+                      patched_.empty() && !rounded ? ValuePatch{} : ValuePatch{patch});
   return made;
 }
 

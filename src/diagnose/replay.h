@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ class DumpGround {
   std::map<std::string, const AlignedValue*> values_;
 };
 
+/// A value that is rounded before anything reads it.
+struct RoundedValue {
+  SiteId site;
+  double (*round)(double) = nullptr;
+};
+
 /// What a program makes of the user's own values at one site: the steps between that site and the
 /// nearest values of the dump before it, run in double or in an imitated arithmetic. The program
 /// may have been edited; it is cut, never rewritten.
@@ -53,9 +60,10 @@ class Replay {
   bool row_wise() const { return row_wise_; }
 
   /// f(the user's inputs) at the target, row-major in its own layout. `rows`: some token rows
-  /// alone, ascending (row_wise() only); empty: all.
+  /// alone, ascending (row_wise() only); empty: all. `rounded`: one of covers().
   std::vector<double> run(const Arithmetic& arithmetic, std::span<const int64_t> rows, int threads,
-                          const std::atomic<bool>* cancel = nullptr) const;
+                          const std::atomic<bool>* cancel = nullptr,
+                          const std::optional<RoundedValue>& rounded = {}) const;
 
  private:
   std::vector<SequenceInput> inputs(std::span<const int64_t> rows) const;

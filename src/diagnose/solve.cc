@@ -72,6 +72,18 @@ std::vector<double> coarse_places(const FreeNumber& number) {
   return places;
 }
 
+/// Within a coarse step of an end of the range; few whole numbers are all looked at.
+bool is_at_edge(const FreeNumber& number, double value) {
+  if (std::find(number.usual.begin(), number.usual.end(), value) != number.usual.end())
+    return false;
+  if (number.whole && number.high - number.low <= 2 * kCoarse) return false;
+  const double low = to_axis(number, number.low);
+  const double high = to_axis(number, number.high);
+  const double at = to_axis(number, value);
+  const double step = (high - low) / kCoarse;
+  return at < low + step || at > high - step;
+}
+
 /// One number, the others held.
 void search_axis(std::span<const FreeNumber> numbers, size_t axis, std::vector<double> held,
                  Search& search) {
@@ -143,7 +155,11 @@ Solved solve(std::span<const FreeNumber> numbers, const Error& error, double eno
       search_axis(numbers, axis, held, search);
     }
   }
-  return search.best();
+  Solved best = search.best();
+  for (size_t i = 0; i < best.numbers.size(); ++i) {
+    best.at_edge = best.at_edge || is_at_edge(numbers[i], best.numbers[i]);
+  }
+  return best;
 }
 
 }  // namespace mainstem

@@ -12,6 +12,8 @@ namespace mainstem {
 struct Solved {
   std::vector<double> numbers;
   double error = 0;
+  /// A number that was searched for lies at the end of its range: what fits may lie beyond.
+  bool at_edge = false;
 };
 
 /// Looks for the numbers of a form of a mistake that leave the least error: the usual values, then

@@ -10,7 +10,9 @@
 #include <cmath>
 #include <limits>
 
+#include "diagnose/dump_builder.h"
 #include "diagnose/made_dump.h"
+#include "mainstem/doctor.h"
 #include "mainstem/error.h"
 #include "support/golden_families.h"
 
@@ -201,6 +203,38 @@ TEST_F(DiffLlama, ALowerPrecisionIsToldFromAMistake) {
   report = diff(model_, dump.open(), {.threads = 1});
   ASSERT_TRUE(report.first);
   EXPECT_EQ(report.steps[*report.first].verdict, StepVerdict::kWrong) << found(report);
+}
+
+// A pattern in 16 bits of which the dump has nothing but what was mixed by it.
+TEST_F(DiffLlama, OneRoundedValueInsideAChainIsFound) {
+  const auto round = [](double x) {
+    return double{bf16_to_f32(f32_to_bf16(static_cast<float>(x)))};
+  };
+  std::vector<SiteId> sites = all_sites(model_.program());
+  Session session(model_.bound(), {.compute = Compute::kF64, .threads = 1, .sites = sites});
+  SequenceInput own = input_;
+  own.sequence = session.add_sequence();
+  DumpBuilder builder;
+  session.forward_all(
+      {&own, 1},
+      [&](const TraceEvent& event) {
+        const Site site = event.site.site;
+        const bool inside = site == Site::kScores || site == Site::kPattern || site == Site::kQRot;
+        const DType type = site == Site::kTokens ? DType::kI64 : DType::kF32;
+        if (!inside) {
+          builder.add(to_string(event.site), event.value.shape(), to_f64(event.value), type);
+        }
+      },
+      [&](const TraceEvent& event, void* data) {
+        if (event.site.site != Site::kPattern || event.site.layer != 1) return;
+        auto* values = static_cast<double*>(data);
+        for (int64_t i = 0; i < event.value.count(); ++i) values[i] = round(values[i]);
+      });
+  const DoctorReport report = doctor(model_, builder.build(), {.threads = 1});
+  ASSERT_EQ(report.causes.size(), 1) << found(report.diff);
+  EXPECT_THAT(report.diff.wrong(), ElementsAre("blocks.1.attn_mix"));
+  EXPECT_EQ(report.causes[0].id, "precision.dtype");
+  EXPECT_EQ(report.causes[0].parameters[0].second, "bf16, in pattern alone");
 }
 
 TEST_F(DiffLlama, LogitsAreComparedAsPredictions) {

@@ -67,5 +67,21 @@ TEST(Solve, SurvivesErrorsThatAreNoNumbers) {
   EXPECT_NEAR(solved.numbers[0], 20, 1e-5);
 }
 
+// What fits best may lie beyond.
+TEST(Solve, TheEndOfTheRangeIsSaid) {
+  const std::vector<FreeNumber> factor{{"factor", 1e-3, 1e3, false, true, {0.5, 2}}};
+  const auto best_at = [&](double place) {
+    return solve(
+        factor, [=](std::span<const double> n) { return std::fabs(std::log(n[0] / place)); }, 1e-9);
+  };
+  EXPECT_TRUE(best_at(1e-5).at_edge);
+  EXPECT_TRUE(best_at(1e5).at_edge);
+  EXPECT_FALSE(best_at(0.037).at_edge);
+  // All whole numbers of a short range are looked at, the last ones included.
+  const std::vector<FreeNumber> window{{"window", 1, 9, true, false, {4}}};
+  EXPECT_FALSE(
+      solve(window, [](std::span<const double> n) { return std::fabs(n[0] - 9); }, 0).at_edge);
+}
+
 }  // namespace
 }  // namespace mainstem
