@@ -31,13 +31,14 @@ struct FreeNumber {
 
 /// One way of making one mistake at one place.
 struct Form {
-  std::string cause;        ///< "rope.pairing"
-  int layer = -1;           ///< the block; -1: outside of them
-  std::string yours;        ///< what the wrong code does: "pairs (2i, 2i+1)"
-  std::string reference;    ///< what the model's files ask for
-  std::string usual_place;  ///< where in code the mistake is usually found
-  std::string fix;          ///< one sentence
-  std::string known_fault;  ///< of which implementation, or empty
+  std::string cause;         ///< "rope.pairing"
+  int layer = -1;            ///< the block; -1: outside of them
+  std::string yours;         ///< what the wrong code does: "pairs (2i, 2i+1)"
+  std::string reference;     ///< what the model's files ask for
+  std::string usual_place;   ///< where in code the mistake is usually found
+  std::string fix;           ///< one sentence
+  std::string known_fault;   ///< of which implementation, or empty
+  bool only_rounds = false;  ///< the same values but for round-off of a 16-bit type
   /// Sites whose value is another one on the same inputs, in program order.
   std::vector<SiteId> shows;
   std::vector<FreeNumber> numbers;  ///< none, one or two

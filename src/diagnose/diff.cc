@@ -313,6 +313,12 @@ void JudgedDump::conclude() {
   report_.verdict = report_.first ? DiffVerdict::kDivergent : DiffVerdict::kMatch;
 }
 
+void JudgedDump::call_wrong(std::span<const size_t> steps) {
+  for (size_t i : steps) report_.steps[i].verdict = StepVerdict::kWrong;
+  report_.first.reset();
+  conclude();
+}
+
 DiffReport diff(const Model& model, const Dump& dump, const DiffOptions& options) {
   return std::move(JudgedDump(model, dump, options).report());
 }

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "diagnose/align.h"
@@ -22,6 +23,8 @@ class JudgedDump {
   const Fit& fit(size_t i) const { return fits_[i]; }
   /// Of a step whose verdict is precision: the type that it was computed in.
   std::optional<LowerPrecision> precision(size_t i) const { return precisions_[i]; }
+  /// These steps have a mistake in them that their ratio does not show.
+  void call_wrong(std::span<const size_t> steps);
   const Aligned& aligned() const { return aligned_; }
   /// The last value that the dump has whole, and what the reference makes there; no step: none.
   std::optional<size_t> last_whole() const { return last_whole_; }

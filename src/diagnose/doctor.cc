@@ -124,7 +124,7 @@ std::string_view name(CauseStatus status) {
 DoctorReport doctor(const Model& model, const Dump& dump, const DiffOptions& options) {
   JudgedDump judged(model, dump, options);
   DoctorReport report;
-  if (judged.report().verdict == DiffVerdict::kDivergent) {
+  if (judged.report().verdict != DiffVerdict::kIncomparable) {
     std::vector<FoundCause> causes = find_causes(judged, options);
     predict(model, judged, options, causes, report);
     for (FoundCause& each : causes) report.causes.push_back(std::move(each.cause));

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "diagnose/doctor_pairs.h"
+#include "diagnose/doctor_small.h"
 #include "diagnose/doctor_trials.h"
 #include "diagnose/error_shape.h"
 
@@ -49,6 +50,11 @@ class Doctor {
         explain(i);
       }
     }
+    for (const SmallMistake& mistake : small_mistakes(trials_)) explain_small(mistake);
+    for (size_t i = 0; i < found_.size(); ++i) found_[i].order = i;
+    std::sort(found_.begin(), found_.end(), [](const FoundCause& a, const FoundCause& b) {
+      return std::tuple(*a.steps.begin(), a.order) < std::tuple(*b.steps.begin(), b.order);
+    });
     for (FoundCause& found : found_) finish(found);
     return std::move(found_);
   }
@@ -101,7 +107,7 @@ class Doctor {
   bool explain_rounding(size_t i) {
     std::vector<Trial> holding;
     for (const Form* form : trials_.candidates(i)) {
-      if (form->known_fault.empty() || !form->numbers.empty()) continue;
+      if (!form->only_rounds || form->known_fault.empty()) continue;
       Trial trial = trials_.attempt(*form, i, Numbers::kUsual);
       if (trial.holds()) holding.push_back(std::move(trial));
     }
@@ -124,6 +130,39 @@ class Doctor {
     cause.usual_place = "the setting of the runtime's inference precision, or a cast in the module";
     cause.fix = fmt::format("ask for {} explicitly, or declare --dtype {}", declared, word);
     note_step(each, i, judged_.fit(i), judged_.fit(i).local, judged_.fit(i).envelope);
+  }
+
+  /// Proved by all values together, since each of them alone is round-off.
+  void explain_small(const SmallMistake& mistake) {
+    const Form& form = *mistake.form;
+    FoundCause& each = found(key_of(form, {}));
+    fill(each.cause, form, {});
+    each.cause.status = CauseStatus::kProved;
+    each.cause.parameters.emplace_back(
+        "evidence",
+        fmt::format("what differs from the reference is {:.2f} ± {:.2f} times what this mistake "
+                    "changes, over {} values, though each step alone is round-off",
+                    mistake.regression.coefficient(), mistake.regression.deviation(),
+                    mistake.regression.count));
+    for (size_t i : mistake.steps) {
+      const SiteId& site = judged_.value(i).site;
+      each.made.push_back({form.cause,
+                           form.yours,
+                           form.layer < 0 ? -1 : site.layer,
+                           site.stack == Stack::kEncoder,
+                           {}});
+      const Fit fit = judge_.fit(judged_.value(i), form_at(form, i).make({}), judged_.fit(i));
+      note_step(each, i, judged_.fit(i), fit.local, judged_.fit(i).envelope);
+    }
+    judged_.call_wrong(mistake.steps);
+  }
+
+  /// The same form in the block of another step.
+  const Form& form_at(const Form& form, size_t i) {
+    for (const Form* each : trials_.candidates(i)) {
+      if (known_key(*each) == known_key(form)) return *each;
+    }
+    return form;
   }
 
   void explain(size_t i) {

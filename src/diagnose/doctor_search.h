@@ -25,6 +25,7 @@ struct FoundCause {
   Cause cause = {};
   std::set<size_t> steps = {};
   std::vector<MadeMistake> made = {};
+  size_t order = 0;  ///< among those found
 };
 
 /// Explains every wrong step of a judged dump.

@@ -1,6 +1,7 @@
 #include "diagnose/judge.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -43,6 +44,36 @@ AlignedValue unprinted(const AlignedValue& value) {
   bare.known = value.known;
   bare.up_to_row_constant = value.up_to_row_constant;
   return bare;
+}
+
+/// Some number that may have been rounded to this one; kDigits binary ones behind the point.
+template <int kDigits, uint64_t kSeed>
+double jitter(double x, size_t at) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  // Any bits do that have nothing to do with the size of the number.
+  uint64_t bits = (std::bit_cast<uint64_t>(x) + kSeed + at * 64) * 0x9E3779B97F4A7C15ULL;
+  bits = (bits ^ (bits >> 29)) * 0xBF58476D1CE4E5B9ULL;
+  const double part = static_cast<double>(bits >> 11) * 0x1p-53 - 0.5;
+  return x + std::ldexp(part, std::ilogb(x) - kDigits);
+}
+
+template <int kDigits>
+constexpr ChangeOfValue kJitters[] = {jitter<kDigits, 1>, jitter<kDigits, 2>, jitter<kDigits, 3>,
+                                      jitter<kDigits, 4>, jitter<kDigits, 5>, jitter<kDigits, 6>};
+
+/// 16-bit values may be the rounded copies of what was computed with. None for other types.
+std::span<const ChangeOfValue> unroundings(ArithmeticType type) {
+  switch (type) {
+    case ArithmeticType::kBF16:
+      return kJitters<7>;
+    case ArithmeticType::kF16:
+      return kJitters<10>;
+    case ArithmeticType::kF64:
+    case ArithmeticType::kF32:
+    case ArithmeticType::kQ8Act:
+      return {};
+  }
+  return {};
 }
 
 /// How much smaller the squared error is beside the variant.
@@ -98,18 +129,23 @@ Fit Judge::fit(const AlignedValue& value) {
   const Replay replay(right_, weights_, ground_, value.site);
   const bool tokens_alone = replay.from().size() == 1 && replay.from()[0].site == Site::kTokens;
   if (tokens_alone && replay.covers().size() > kLongChain) return fit_whole(value, replay);
-  return fit(value, replay, std::numeric_limits<double>::infinity());
+  const auto before = [&](ChangeOfValue unrounded) {
+    return Replay(right_, weights_, ground_, value.site, unrounded);
+  };
+  return fit(value, replay, before, std::numeric_limits<double>::infinity());
 }
 
-Replay Judge::replay_of(const AlignedValue& value, const Edited& edited) const {
+Replay Judge::replay_of(const AlignedValue& value, const Edited& edited,
+                        ChangeOfValue unrounded) const {
   WeightSources sources = edited.weights;
   for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
-  return {edited.program, sources, ground_, value.site};
+  return {edited.program, sources, ground_, value.site, unrounded};
 }
 
 Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {
+  const auto before = [&](ChangeOfValue unrounded) { return replay_of(value, edited, unrounded); };
   Fit result =
-      fit(value, replay_of(value, edited), std::max(right.local, kRatioBand * right.envelope));
+      fit(value, before(nullptr), before, std::max(right.local, kRatioBand * right.envelope));
   // A mistake may make a step less exact, but not by so much that everything fits.
   const double widest = kMistakesEnvelope * right.envelope;
   if (result.envelope > widest) {
@@ -208,7 +244,8 @@ Difference Judge::round_off(const AlignedValue& value, std::span<const double> e
   return off;
 }
 
-Fit Judge::fit(const AlignedValue& value, const Replay& replay, double give_up) {
+Fit Judge::fit(const AlignedValue& value, const Replay& replay, const ReplayBefore& before,
+               double give_up) {
   Fit result;
   result.from = replay.from();
   result.covers = replay.covers();
@@ -235,6 +272,13 @@ Fit Judge::fit(const AlignedValue& value, const Replay& replay, double give_up) 
     set_ratio(result, value.site.site, variants);
     // More variants can only widen the envelope.
     if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) break;
+  }
+  for (const ChangeOfValue unrounded : unroundings(arithmetic_)) {
+    if (result.holds() || result.exact.not_finite) break;
+    const std::vector<double> made =
+        before(unrounded).run({}, some, options_.threads, options_.cancel);
+    variants.push_back(round_off(value, exact, made, some));
+    set_ratio(result, value.site.site, variants);
   }
   return result;
 }
@@ -322,10 +366,12 @@ std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value
     if (fit.local > kLargestOfOneRounding * unit_roundoff(type)) continue;
     for (const SiteId& site : replay.covers()) {
       const RoundedValue rounded{
-          site,
-          type == ArithmeticType::kBF16
-              ? [](double x) { return double{bf16_to_f32(f32_to_bf16(static_cast<float>(x)))}; }
-              : [](double x) { return double{f16_to_f32(f32_to_f16(static_cast<float>(x)))}; }};
+          site, type == ArithmeticType::kBF16
+                    ? [](double x,
+                         size_t) { return double{bf16_to_f32(f32_to_bf16(static_cast<float>(x)))}; }
+                    : [](double x, size_t) {
+                        return double{f16_to_f32(f32_to_f16(static_cast<float>(x)))};
+                      }};
       const std::vector<double> made =
           replay.run({}, some, options_.threads, options_.cancel, rounded);
       const Difference left = difference(value, compared(value), value.data, made, some);

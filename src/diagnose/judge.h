@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -62,15 +63,20 @@ class Judge {
   std::optional<LowerPrecision> lower_precision(const AlignedValue& value, const Fit& fit);
 
   const Compared& compared(const AlignedValue& value);
+  /// The program with a mistake in it, cut to the dump's values before this one.
+  Replay replay_of(const AlignedValue& value, const Edited& edited,
+                   ChangeOfValue unrounded = nullptr) const;
 
  private:
   struct WholePass {
     std::map<std::string, std::vector<double>> values;
   };
-  Fit fit(const AlignedValue& value, const Replay& replay, double give_up);
+  /// The same replay on what the dump's values may have been before they were rounded.
+  using ReplayBefore = std::function<Replay(ChangeOfValue)>;
+  Fit fit(const AlignedValue& value, const Replay& replay, const ReplayBefore& before,
+          double give_up);
   /// Behind an incomplete value steps are judged from the tokens on, all in the same passes.
   Fit fit_whole(const AlignedValue& value, const Replay& replay);
-  Replay replay_of(const AlignedValue& value, const Edited& edited) const;
   ArithmeticType imitated() const;
   Difference round_off(const AlignedValue& value, std::span<const double> exact,
                        std::span<const double> variant, std::span<const int64_t> some);

@@ -29,8 +29,13 @@ bool turns_by_length(const Step& step) {
 /// the forward is written a second time.
 class Cutter {
  public:
-  Cutter(Program program, const WeightSources& weights, const DumpGround& ground, ValueId target)
-      : program_(std::move(program)), weights_(weights), ground_(ground), target_(target) {
+  Cutter(Program program, const WeightSources& weights, const DumpGround& ground, ValueId target,
+         ChangeOfValue unrounded)
+      : program_(std::move(program)),
+        weights_(weights),
+        ground_(ground),
+        target_(target),
+        unrounded_(unrounded) {
     names_.resize(program_.values.size());
     for (const NamedValue& named : program_.sites) {
       names_[index(named.value)].push_back(named.site);
@@ -123,6 +128,14 @@ class Cutter {
     WeightSource source;
     if (value != nullptr) {
       source.tensor = TensorView(DType::kF64, {rows, made.width}, value->data.data());
+      if (unrounded_ != nullptr) {
+        auto changed = std::make_shared<Tensor>(DType::kF64, Shape{rows, made.width});
+        for (size_t i = 0; i < value->data.size(); ++i) {
+          changed->data<double>()[i] = unrounded_(value->data[i], i);
+        }
+        source.tensor = changed->view();
+        source.keep_alive = changed;
+      }
       read_.insert(step.output);
     } else {
       auto zeros = std::make_shared<Tensor>(DType::kF64, Shape{1, made.width});
@@ -276,6 +289,7 @@ class Cutter {
   const WeightSources& weights_;
   const DumpGround& ground_;
   ValueId target_;
+  ChangeOfValue unrounded_;
   std::vector<std::vector<SiteId>> names_;
   std::vector<NamedValue> original_sites_;
   std::vector<bool> needed_;
@@ -320,12 +334,12 @@ bool DumpGround::is_padding(bool encoder, int64_t row) const {
 // ----------------------------------------------------------------------------------- a replay
 
 Replay::Replay(const Program& program, const WeightSources& weights, const DumpGround& ground,
-               const SiteId& target)
-    : ground_(&ground), target_(target) {
+               const SiteId& target, ChangeOfValue unrounded)
+    : ground_(&ground), target_(target), unrounded_(unrounded) {
   const auto value = program.find_value(target);
   if (!value) throw usage_error("site", "one that the program has", to_string(target));
   encoder_ = program.value(*value).rows == Rows::kEncoder;
-  Cutter cutter(program, weights, ground, *value);
+  Cutter cutter(program, weights, ground, *value, unrounded);
   cutter.cut();
   from_ = cutter.sites(true);
   if (cutter.reads_tokens()) {
@@ -391,16 +405,18 @@ std::vector<double> Replay::run(const Arithmetic& arithmetic, std::span<const in
     if (event.site == target_) made = to_f64(event.value);
   };
   const auto patch = [&](const TraceEvent& event, void* data) {
-    if (rounded && event.site == rounded->site) {
-      auto* values = static_cast<double*>(data);
-      for (int64_t i = 0; i < event.value.count(); ++i) {
-        values[i] = rounded->round(values[i]);
-      }
-      return;
-    }
+    if (event.site == target_) return;
+    auto* values = static_cast<double*>(data);
     const auto found = patched_.find(to_string(event.site));
-    if (found == patched_.end() || event.site == target_) return;
-    std::copy(found->second->data.begin(), found->second->data.end(), static_cast<double*>(data));
+    if (found != patched_.end()) {
+      std::copy(found->second->data.begin(), found->second->data.end(), values);
+    }
+    const bool changed = found != patched_.end() && unrounded_ != nullptr;
+    const bool rounds = rounded && event.site == rounded->site;
+    if (!changed && !rounds) return;
+    const ChangeOfValue change = rounds ? rounded->round : unrounded_;
+    const auto count = static_cast<size_t>(event.value.count());
+    for (size_t i = 0; i < count; ++i) values[i] = change(values[i], i);
   };
   session.forward_all(own, collect,
                       patched_.empty() && !rounded ? ValuePatch{} : ValuePatch{patch});

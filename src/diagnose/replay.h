@@ -37,10 +37,12 @@ class DumpGround {
   std::map<std::string, const AlignedValue*> values_;
 };
 
+/// Of a number and where it stands in its value.
+using ChangeOfValue = double (*)(double number, size_t at);
 /// A value that is rounded before anything reads it.
 struct RoundedValue {
   SiteId site;
-  double (*round)(double) = nullptr;
+  ChangeOfValue round = nullptr;
 };
 
 /// What a program makes of the user's own values at one site: the steps between that site and the
@@ -48,9 +50,10 @@ struct RoundedValue {
 /// may have been edited; it is cut, never rewritten.
 class Replay {
  public:
-  /// Throws a usage Error where the program has no such site.
+  /// Throws a usage Error where the program has no such site. `unrounded`: what the dump's values
+  /// may have been before they were rounded; null: they are as they are.
   Replay(const Program& program, const WeightSources& weights, const DumpGround& ground,
-         const SiteId& target);
+         const SiteId& target, ChangeOfValue unrounded = nullptr);
 
   /// Values of the dump that are read (tokens, where nothing else is).
   const std::vector<SiteId>& from() const { return from_; }
@@ -70,6 +73,7 @@ class Replay {
 
   const DumpGround* ground_;
   SiteId target_;
+  ChangeOfValue unrounded_;
   bool encoder_ = false;
   bool row_wise_ = true;
   std::vector<SiteId> from_, covers_;

@@ -69,6 +69,19 @@ TEST_P(Diff, HalfPrecisionIsNoFindingAndIsRecognised) {
   }
 }
 
+// Not only what was computed in 16 bits: also what was computed in float32 and rounded to save
+// room.
+TEST_P(Diff, RoundedOnTheWayIntoTheFileIsNoFinding) {
+  const int64_t rows = model_.spec().context_length - 2;
+  const SequenceInput input = some_input(model_, std::min<int64_t>(rows, 56));
+  for (const DType stored : {DType::kBF16, DType::kF16}) {
+    MadeDump dump(model_.bound(), input, {.compute = Compute::kF32});
+    dump.store_as(stored);
+    const DiffReport report = compare(dump);
+    EXPECT_EQ(report.verdict, DiffVerdict::kMatch) << found(report);
+  }
+}
+
 TEST_P(Diff, DoubleIsHeldToDouble) {
   MadeDump dump = run({.compute = Compute::kF64Reference});
   EXPECT_EQ(compare(dump).verdict, DiffVerdict::kMatch);

@@ -75,6 +75,7 @@ void mlp_activation(const Place& place, Forms& forms) {
     };
     const auto half_table = [&] {
       Words table = words("gelu-tanh by a half-precision table");
+      table.only_rounds = true;
       table.known_fault = "llama.cpp on CPU, every model with GELU: f16(gelu-tanh(f16(x)))";
       forms.add(table, place.shown({value}), [value](Edited& edited, Numbers) {
         replace_by_custom(edited.program, value,
@@ -90,16 +91,13 @@ void mlp_activation(const Place& place, Forms& forms) {
       });
     };
     for (Activation wrong : kActivations) {
-      if (wrong == right) {
-        if (right == Activation::kGeluTanh) half_table();
-        continue;
-      }
+      if (wrong == right) continue;
       forms.add(words(std::string(name(wrong))), place.shown({value}),
                 [value, wrong](Edited& edited, Numbers) {
                   maker(edited.program, value).params = ActivationParams{wrong};
                 });
-      if (right == Activation::kGeluErf && wrong == Activation::kGeluTanh) half_table();
     }
+    if (right == Activation::kGeluErf || right == Activation::kGeluTanh) half_table();
     forms.add(words("no activation"), place.shown({value}), [value](Edited& edited, Numbers) {
       replace_by_custom(edited.program, value, pass_through("x, no activation"));
     });

@@ -190,7 +190,8 @@ void norm_cast_order(const Place& place, Forms& forms) {
                    .reference = before ? "round(x̂ · w)" : "round(x̂) · w",
                    .usual_place = "the norm's last line: where it casts back to the half type",
                    .fix = before ? "Multiply by the weight in float32, then cast."
-                                 : "Cast to the half type first, then multiply by the weight."},
+                                 : "Cast to the half type first, then multiply by the weight.",
+                   .only_rounds = true},
                   place.shown(norm.outputs),
                   change_norm_rows(norm.outputs, before ? "round(x̂) · w" : "round(x̂ · w)",
                                    [order, dtype](NormRow& row) {

@@ -200,6 +200,7 @@ void Forms::add(Words words, std::vector<SiteId> shows, Change change,
             .usual_place = std::move(words.usual_place),
             .fix = std::move(words.fix),
             .known_fault = std::move(words.known_fault),
+            .only_rounds = words.only_rounds,
             .shows = std::move(shows),
             .numbers = std::move(numbers),
             .make = {}};

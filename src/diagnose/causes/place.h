@@ -102,6 +102,7 @@ struct Words {
   std::string usual_place = {};
   std::string fix = {};
   std::string known_fault = {};
+  bool only_rounds = false;
 };
 using Numbers = std::span<const double>;
 using Change = std::function<void(Edited& edited, Numbers numbers)>;

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "diagnose/doctor_trials.h"
+
+// Mistakes smaller than the round-off of 16-bit types: one value tells nothing, all of them do.
+
+namespace mainstem {
+
+/// What is left of a dump's values beside the reference (y − f), fitted by what a mistake would
+/// change (f̃ − f), each in units in the last place.
+struct Regression {
+  double residual_change = 0;  ///< Σ (y − f)(f̃ − f)
+  double change_change = 0;    ///< Σ (f̃ − f)²
+  double residual_residual = 0;
+  size_t count = 0;
+
+  void add(const Regression& other);
+  double coefficient() const;  ///< 1 where the mistake was made, 0 where not
+  double deviation() const;    ///< its standard deviation by what the fit leaves
+  /// Beyond chance, and as large as the mistake makes it.
+  bool shows() const;
+};
+
+/// A mistake that a regression found, with the steps that it is in.
+struct SmallMistake {
+  const Form* form = nullptr;  ///< of the first of them
+  std::vector<size_t> steps;
+  Regression regression;  ///< over all of them
+};
+
+/// Of the steps that are round-off to the eye: the mistakes they have in them all the same. None
+/// but in bfloat16 and float16.
+std::vector<SmallMistake> small_mistakes(Trials& trials);
+
+}  // namespace mainstem
