@@ -79,7 +79,8 @@ class Judge {
                                                   const Replay& replay,
                                                   std::span<const ArithmeticType> types,
                                                   std::span<const int64_t> some);
-  void set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const;
+  void set_ratio(Fit& fit, const AlignedValue& value,
+                 const std::vector<Difference>& variants) const;
   std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;
 
   const Program& right_;

@@ -2,7 +2,7 @@
 """Prints every node that llama.cpp computes in the form of its llama-eval-callback.
 
     pip install xllamacpp==2026.10.11549
-    python tests/dumps/llama_callback.py MODEL.gguf 1,504,260 [--flash] > dump.txt
+    python tests/dumps/llama_callback.py MODEL.gguf 1,504,260 [--flash] [--full] > dump.txt
 
 The package is a wheel whose one extension holds llama.cpp and exports its C functions; they are called directly, as the
 package itself offers no callback. The scheduler calls it before a node (wanted: yes) and after it; the node's values are
@@ -18,6 +18,7 @@ import sys
 import numpy as np
 
 SHOWN = 3  # elements at each end of a dimension
+ALL = 1 << 30
 # enum ggml_type: what is printed.
 TYPES = {0: np.float32, 1: np.float16, 24: np.int8, 25: np.int16, 26: np.int32, 27: np.int64}
 F16 = 1
@@ -108,38 +109,38 @@ def values(tensor, size_bytes):
     return np.ndarray(tuple(reversed(tensor.ne)), kind, memory, strides=tuple(reversed(tensor.nb))).astype(np.float32)
 
 
-def ends(count):
+def ends(count, shown):
     """Indices that are shown; None for the dots between them."""
-    if count <= 2 * SHOWN:
+    if count <= 2 * shown:
         return list(range(count))
-    return [*range(SHOWN), None, *range(count - SHOWN, count)]
+    return [*range(shown), None, *range(count - shown, count)]
 
 
-def row_text(row):
-    shown = ends(len(row))
+def row_text(row, shown):
+    number = "{:12.4f}" if shown == SHOWN else "{:.9g}"
     text = ""
-    for i in shown:
-        text += "   ..., " if i is None else f"{row[i]:12.4f}" + (", " if i < len(row) - 1 else "")
+    for i in ends(len(row), shown):
+        text += "   ..., " if i is None else number.format(row[i]) + (", " if i < len(row) - 1 else "")
     return text
 
 
-def print_values(array, out):
+def print_values(array, shown, out):
     # Added up one after the other in float32, as there.
     total = np.add.accumulate(array.ravel(), dtype=np.float32)[-1]
     for plane in array:
         out.write("    [\n")
-        for i2 in ends(len(plane)):
+        for i2 in ends(len(plane), shown):
             if i2 is None:
                 out.write("        ..., \n")
                 continue
             out.write("        [\n")
-            for i1 in ends(len(plane[i2])):
-                out.write("            ..., \n" if i1 is None else f"            [{row_text(plane[i2, i1])}  ],\n")
+            for i1 in ends(len(plane[i2]), shown):
+                out.write("            ..., \n" if i1 is None else f"            [{row_text(plane[i2, i1], shown)}  ],\n")
             out.write("        ],\n")
         out.write(f"    ]\n    sum = {total:f}\n")
 
 
-def printer(llama, out):
+def printer(llama, shown, out):
     def callback(pointer, ask, _):
         if ask:
             return True
@@ -147,13 +148,13 @@ def printer(llama, out):
         sources = ", ".join(operand(node.src[i]) for i in range(2))
         out.write(f"common_debug_cb_eval: {node.name.decode():>24s} = ({llama.ggml_type_name(node.type).decode()}) "
                   f"{llama.ggml_op_desc(pointer).decode():>10s}({sources}}}) = {dims(node)}\n")
-        if node.type in TYPES and node.data:
-            print_values(values(node, llama.ggml_nbytes(pointer)), out)
+        if node.type in TYPES and node.data and (shown == SHOWN or node.type != F16):  # caches of 512 rows
+            print_values(values(node, llama.ggml_nbytes(pointer)), shown, out)
         return True
     return CALLBACK(callback)
 
 
-def run(path, tokens, flash, out):
+def run(path, tokens, flash, shown, out):
     """0 when llama.cpp has run the tokens."""
     llama = library()
     quiet = LOG_CALLBACK(lambda *_: None)
@@ -166,7 +167,7 @@ def run(path, tokens, flash, out):
     if not options.is_known():
         sys.exit("this version of llama.cpp has another llama_context_params; take the one this file names")
     options.n_ctx = options.n_batch = options.n_ubatch = 512
-    callback = printer(llama, out)  # kept alive until the end
+    callback = printer(llama, shown, out)  # kept alive until the end
     options.cb_eval = callback
     options.flash_attn_type = FLASH_ON if flash else FLASH_OFF
     context = llama.llama_init_from_model(model, options)
@@ -186,8 +187,10 @@ def main():
     parser.add_argument("model")
     parser.add_argument("tokens", help="ids, separated by commas")
     parser.add_argument("--flash", action="store_true", help="flash attention, as llama.cpp has it by default")
+    parser.add_argument("--full", action="store_true", help="every element, and nine digits of it")
     arguments = parser.parse_args()
-    return run(arguments.model, [int(token) for token in arguments.tokens.split(",")], arguments.flash, sys.stdout)
+    return run(arguments.model, [int(token) for token in arguments.tokens.split(",")], arguments.flash,
+               ALL if arguments.full else SHOWN, sys.stdout)
 
 
 if __name__ == "__main__":
