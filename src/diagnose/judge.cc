@@ -372,19 +372,11 @@ bool on_grid(std::span<const double> values, ArithmeticType type) {
   return any;
 }
 
-ArithmeticType arithmetic_of(const Model& model, const Dump& dump, const Aligned& aligned,
-                             const DiffOptions& options) {
+ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options) {
   if (options.dtype) return *options.dtype;
-  if (dump.format() == DumpFormat::kLlamaText) {
-    for (const WeightInfo& weight : model.program().weights) {
-      const auto found = model.weights().find(weight.name);
-      if (weight.kind == WeightKind::kMatrix && found != model.weights().end() &&
-          info(found->second.tensor.dtype()).is_quantised) {
-        return ArithmeticType::kQ8Act;
-      }
-    }
-    return ArithmeticType::kF32;
-  }
+  // Its cache and patterns are float16 whatever the weights are, and only quantised ones round what
+  // their products read.
+  if (dump.format() == DumpFormat::kLlamaText) return ArithmeticType::kQ8Act;
   // What a type holds says less than the grid: much is widened before it is written.
   int bf16 = 0;
   int f16 = 0;

@@ -97,8 +97,7 @@ class Judge {
 /// Half of a unit in the last place, relative: the largest error of rounding a number once.
 double unit_roundoff(ArithmeticType type);
 /// The type on whose grid most values of the dump lie, or what the dump's kind implies.
-ArithmeticType arithmetic_of(const Model& model, const Dump& dump, const Aligned& aligned,
-                             const DiffOptions& options);
+ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options);
 /// Do all values lie on the grid of a 16-bit type?
 bool on_grid(std::span<const double> values, ArithmeticType type);
 

@@ -227,9 +227,9 @@ double Exact::activate(Activation kind, double x) const { return reference::acti
 float Rounded::activate(Activation kind, float x) const {
   const bool each = rules_.activation == StepForm::kEach;
   const auto r = [&](float value) { return maybe_store(each, value); };
-  const bool is_gelu = kind == Activation::kGeluErf || kind == Activation::kGeluTanh ||
-                       kind == Activation::kQuickGelu;
-  const bool table = rules_.f16_curves && is_gelu;
+  // No program has a table of the erf form: where llama.cpp takes its one table, that is a mistake.
+  const bool has_table = kind == Activation::kGeluTanh || kind == Activation::kQuickGelu;
+  const bool table = rules_.f16_curves && has_table;
   if (table) x = round_to(Storage::kF16, x);
   const auto sigmoid = [&](float v) { return 1 / (1 + exp(-v)); };
   float y = x;
