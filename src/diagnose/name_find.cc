@@ -52,9 +52,9 @@ bool is_foreign_tower(std::string_view prefix) {
 }
 
 bool passes_through(std::string_view op) {
-  constexpr std::string_view kOps[] = {
-      "RESHAPE", "VIEW", "PERMUTE",  "TRANSPOSE", "CPY",      "CONT",          "DUP",
-      "SCALE",   "NORM", "RMS_NORM", "SET_ROWS",  "GET_ROWS", "FLASH_ATTN_EXT"};
+  constexpr std::string_view kOps[] = {"RESHAPE",  "VIEW",     "PERMUTE",  "TRANSPOSE",     "CPY",
+                                       "CONT",     "DUP",      "SCALE",    "TANH",          "NORM",
+                                       "RMS_NORM", "SET_ROWS", "GET_ROWS", "FLASH_ATTN_EXT"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 

@@ -164,9 +164,11 @@ constexpr ArithmeticRules kQ8ActRules[] = {
      .f16_attention = true,
      .f16_mix = true,
      .f16_curves = true},
-    {.description = "llama.cpp with a BLAS library: inputs of products stay in float32",
+    {.description = "llama.cpp with a BLAS library: inputs of products stay in float32; queries "
+                    "scaled before they are float16 (its Gemma and Phi)",
      .order = SumOrder::kBlocks,
      .angles = AngleForm::kIterated,
+     .scores = ScoreForm::kQueryFirst,
      .f16_cache = true,
      .f16_attention = true,
      .f16_curves = true},
