@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "diagnose/align_pass.h"
 #include "mainstem/error.h"
@@ -107,6 +108,7 @@ class Aligner {
  private:
   void find_names() {
     std::vector<std::string> later;
+    std::set<std::pair<std::string, ValueId>> seen;
     for (const DumpTensor& tensor : dump_.tensors()) {
       Meaning meaning = names_.find(tensor);
       if (meaning.kind == NameKind::kPassing) continue;
@@ -118,7 +120,9 @@ class Aligner {
         inputs_.push_back({&tensor, meaning.kind});
         continue;
       }
-      if (tensor.occurrence > 0) {
+      // Nodes of several blocks may bear one name, and are told apart by their operands.
+      const bool first = seen.emplace(tensor.name, meaning.parts[0].targets[0].value).second;
+      if (tensor.occurrence > 0 && !first) {
         if (std::find(later.begin(), later.end(), tensor.name) == later.end()) {
           later.push_back(tensor.name);
         }

@@ -271,6 +271,24 @@ Numbers columns_of(const Numbers& whole, int64_t width, const std::vector<int64_
   return part;
 }
 
+bool agree(const Numbers& a, const Numbers& b) {
+  if (a.data.size() != b.data.size()) return false;
+  const auto error = [](const Numbers& of, size_t i) {
+    return of.errors.empty() ? 0.0 : static_cast<double>(of.errors[i]);
+  };
+  bool any = false;
+  for (size_t i = 0; i < a.data.size(); ++i) {
+    if (!a.known.empty() && a.known[i] == 0) continue;
+    if (!b.known.empty() && b.known[i] == 0) continue;
+    any = true;
+    const bool same_infinity = a.data[i] == b.data[i];
+    if (!same_infinity && !(std::abs(a.data[i] - b.data[i]) <= error(a, i) + error(b, i))) {
+      return false;
+    }
+  }
+  return any;
+}
+
 bool repeats_differ(const Numbers& theirs, const Layout& layout) {
   if (layout.repeats == 1) return false;
   size_t axis = 0;

@@ -349,7 +349,8 @@ std::optional<Chosen> AlignPass::choose(const Place& place) {
     // A further tensor for the value is not needed, and only said where it differs.
     if (!only && !(found.close && best->close)) continue;
     taken_.insert(source);
-    const bool differ = found.close != best->close;
+    // A few printed elements may lie on either side of what is near.
+    const bool differ = found.close != best->close && !agree(found.numbers, best->numbers);
     const bool as_usual = differ && convention_of(place, found.close ? *best : found).has_value();
     if (!as_usual && keep_other(place, *best, found)) {
       others_.emplace(place.value, std::move(found));

@@ -200,7 +200,7 @@ JudgedDump::JudgedDump(const Model& model, const Dump& dump, const DiffOptions& 
   report_.notes = aligned_.notes;
   report_.reason = aligned_.incomparable;
   if (!report_.reason.empty()) return;
-  report_.arithmetic = arithmetic_of(model, dump, aligned_, options);
+  report_.arithmetic = arithmetic_of(dump, aligned_, options);
   judge_ = std::make_unique<Judge>(model, aligned_, report_.arithmetic, options_);
   judge_steps();
   add_totals();

@@ -88,6 +88,27 @@ double explained_share(const Difference& exact, const Difference& variant) {
   return before > 0 ? 1 - after / before : 0;
 }
 
+/// Of the largest variant in each row, over all rows: what a row of a few printed numbers may be
+/// off by. Behind a long chain they miss by one common factor, which differs from variant to
+/// variant as much as a single number does.
+double mean_error(const std::vector<Difference>& variants) {
+  if (variants.empty()) return 0;
+  double sum = 0;
+  double rows = 0;
+  for (size_t row = 0; row < variants[0].error.size(); ++row) {
+    double largest = 0;
+    bool measured = false;
+    for (const Difference& variant : variants) {
+      if (std::isnan(variant.error[row])) continue;
+      measured = true;
+      largest = std::max(largest, variant.error[row]);
+    }
+    sum += largest;
+    rows += measured ? 1 : 0;
+  }
+  return rows > 0 ? sum / rows : 0;
+}
+
 }  // namespace
 
 double unit_roundoff(ArithmeticType type) {
@@ -202,9 +223,10 @@ std::vector<int64_t> Judge::some_rows(const AlignedValue& value, const Differenc
   return rows;
 }
 
-void Judge::set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const {
+void Judge::set_ratio(Fit& fit, const AlignedValue& value,
+                      const std::vector<Difference>& variants) const {
   const double unit = unit_roundoff(arithmetic_);
-  const double roundings = row_roundings(site, arithmetic_);
+  const double roundings = row_roundings(value.site.site, arithmetic_);
   fit.envelope = roundings / 4 * unit;
   for (const Difference& variant : variants) {
     fit.envelope = std::max(fit.envelope, variant.relative());
@@ -214,9 +236,10 @@ void Judge::set_ratio(Fit& fit, Site site, const std::vector<Difference>& varian
     return;
   }
   fit.ratio = fit.local / fit.envelope;
+  const double floor = value.complete() ? 0 : mean_error(variants);
   for (size_t row = 0; row < fit.exact.error.size(); ++row) {
     if (std::isnan(fit.exact.error[row]) || fit.exact.error[row] == 0) continue;
-    double largest = square(roundings * unit) * fit.exact.size[row];
+    double largest = std::max(floor, square(roundings * unit) * fit.exact.size[row]);
     bool measured = false;
     for (const Difference& variant : variants) {
       if (std::isnan(variant.error[row])) continue;
@@ -269,7 +292,7 @@ Fit Judge::fit(const AlignedValue& value, const Replay& replay, const ReplayBefo
     const std::vector<double> made =
         replay.run({imitated(), v}, some, options_.threads, options_.cancel);
     variants.push_back(round_off(value, exact, made, some));
-    set_ratio(result, value.site.site, variants);
+    set_ratio(result, value, variants);
     // More variants can only widen the envelope.
     if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) break;
   }
@@ -309,7 +332,7 @@ Fit Judge::fit_whole(const AlignedValue& value, const Replay& replay) {
   for (int v = 0; v < arithmetic_variants(imitated()); ++v) {
     variants.push_back(round_off(value, exact, whole({imitated(), v}).values.at(site), {}));
   }
-  set_ratio(result, value.site.site, variants);
+  set_ratio(result, value, variants);
   return result;
 }
 
@@ -395,19 +418,11 @@ bool on_grid(std::span<const double> values, ArithmeticType type) {
   return any;
 }
 
-ArithmeticType arithmetic_of(const Model& model, const Dump& dump, const Aligned& aligned,
-                             const DiffOptions& options) {
+ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options) {
   if (options.dtype) return *options.dtype;
-  if (dump.format() == DumpFormat::kLlamaText) {
-    for (const WeightInfo& weight : model.program().weights) {
-      const auto found = model.weights().find(weight.name);
-      if (weight.kind == WeightKind::kMatrix && found != model.weights().end() &&
-          info(found->second.tensor.dtype()).is_quantised) {
-        return ArithmeticType::kQ8Act;
-      }
-    }
-    return ArithmeticType::kF32;
-  }
+  // Its cache and patterns are float16 whatever the weights are, and only quantised ones round what
+  // their products read.
+  if (dump.format() == DumpFormat::kLlamaText) return ArithmeticType::kQ8Act;
   // What a type holds says less than the grid: much is widened before it is written.
   int bf16 = 0;
   int f16 = 0;

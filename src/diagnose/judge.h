@@ -85,7 +85,8 @@ class Judge {
                                                   const Replay& replay,
                                                   std::span<const ArithmeticType> types,
                                                   std::span<const int64_t> some);
-  void set_ratio(Fit& fit, Site site, const std::vector<Difference>& variants) const;
+  void set_ratio(Fit& fit, const AlignedValue& value,
+                 const std::vector<Difference>& variants) const;
   std::vector<int64_t> some_rows(const AlignedValue& value, const Difference* exact) const;
 
   const Program& right_;
@@ -102,8 +103,7 @@ class Judge {
 /// Half of a unit in the last place, relative: the largest error of rounding a number once.
 double unit_roundoff(ArithmeticType type);
 /// The type on whose grid most values of the dump lie, or what the dump's kind implies.
-ArithmeticType arithmetic_of(const Model& model, const Dump& dump, const Aligned& aligned,
-                             const DiffOptions& options);
+ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options);
 /// Do all values lie on the grid of a 16-bit type?
 bool on_grid(std::span<const double> values, ArithmeticType type);
 

@@ -52,8 +52,9 @@ bool is_foreign_tower(std::string_view prefix) {
 }
 
 bool passes_through(std::string_view op) {
-  constexpr std::string_view kOps[] = {"RESHAPE", "VIEW", "PERMUTE",  "TRANSPOSE", "CPY",
-                                       "CONT",    "NORM", "RMS_NORM", "SET_ROWS",  "GET_ROWS"};
+  constexpr std::string_view kOps[] = {"RESHAPE",  "VIEW",     "PERMUTE",  "TRANSPOSE",     "CPY",
+                                       "CONT",     "DUP",      "SCALE",    "TANH",          "NORM",
+                                       "RMS_NORM", "SET_ROWS", "GET_ROWS", "FLASH_ATTN_EXT"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 
@@ -220,6 +221,12 @@ Meaning NameTable::find_input(const DumpTensor& tensor) const {
 Meaning NameTable::by_operands(const DumpTensor& tensor) const {
   const std::string_view op = tensor.op;
   if (op != "MUL_MAT" && op != "GET_ROWS" && op != "MUL" && op != "ADD") return {};
+  // Token rows of a batch of ids and embeddings, which llama.cpp prepares beside those of ids
+  // alone.
+  constexpr std::string_view kMixed = "inp_mixed_";
+  for (const DumpOperand& operand : tensor.operands) {
+    if (operand.name.starts_with(kMixed)) return of_kind(NameKind::kPassing);
+  }
   for (const DumpOperand& operand : tensor.operands) {
     if (op == "MUL_MAT") {
       const auto head = node_weights_.find("MUL_MAT " + operand.name);

@@ -49,6 +49,8 @@ def make(recipe, out, real):
         raise NotHere(f"no {model}")
     torch.manual_seed(0)
     dump = recipe.make(model, folder)
+    if (folder / "model.gguf").exists():  # what the program ran in its place
+        model = folder / "model.gguf"
     words = {"model": str(model.resolve()), "dump": dump.name, "arguments": list(recipe.arguments),
              "faults": list(recipe.faults)}
     (folder / "recipe.json").write_text(json.dumps(words, indent=1) + "\n")

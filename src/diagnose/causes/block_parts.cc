@@ -54,6 +54,13 @@ void add_for_sums(const Place& place, Forms& forms, const Words& words, const Ad
   for (const SumAt& sum : sums) add({sum.sum}, fmt::format(" ({} only)", sum.label));
 }
 
+/// An entry of ggml's table, which is made in float32 before it is rounded.
+double gelu_of_table(double entry) {
+  const auto x = static_cast<float>(entry);
+  const float inner = static_cast<float>(std::sqrt(2 / M_PI)) * x * (1 + 0.044715f * x * x);
+  return rounded_to(DType::kF16, static_cast<double>(0.5f * x * (1 + std::tanh(inner))));
+}
+
 constexpr Activation kActivations[] = {Activation::kGeluTanh,  Activation::kGeluErf,
                                        Activation::kSilu,      Activation::kRelu,
                                        Activation::kQuickGelu, Activation::kReluSquared};
@@ -83,9 +90,7 @@ void mlp_activation(const Place& place, Forms& forms) {
                            .apply = [](std::span<const std::span<const double>> in,
                                        std::span<double> out, int64_t) {
                              for (size_t i = 0; i < out.size(); ++i) {
-                               const double x = rounded_to(DType::kF16, in[0][i]);
-                               out[i] = rounded_to(DType::kF16,
-                                                   reference::activate(Activation::kGeluTanh, x));
+                               out[i] = gelu_of_table(rounded_to(DType::kF16, in[0][i]));
                              }
                            }});
       });

@@ -164,9 +164,11 @@ constexpr ArithmeticRules kQ8ActRules[] = {
      .f16_attention = true,
      .f16_mix = true,
      .f16_curves = true},
-    {.description = "llama.cpp with a BLAS library: inputs of products stay in float32",
+    {.description = "llama.cpp with a BLAS library: inputs of products stay in float32; queries "
+                    "scaled before they are float16 (its Gemma and Phi)",
      .order = SumOrder::kBlocks,
      .angles = AngleForm::kIterated,
+     .scores = ScoreForm::kQueryFirst,
      .f16_cache = true,
      .f16_attention = true,
      .f16_curves = true},
@@ -227,9 +229,9 @@ double Exact::activate(Activation kind, double x) const { return reference::acti
 float Rounded::activate(Activation kind, float x) const {
   const bool each = rules_.activation == StepForm::kEach;
   const auto r = [&](float value) { return maybe_store(each, value); };
-  const bool is_gelu = kind == Activation::kGeluErf || kind == Activation::kGeluTanh ||
-                       kind == Activation::kQuickGelu;
-  const bool table = rules_.f16_curves && is_gelu;
+  // No program has a table of the erf form: where llama.cpp takes its one table, that is a mistake.
+  const bool has_table = kind == Activation::kGeluTanh || kind == Activation::kQuickGelu;
+  const bool table = rules_.f16_curves && has_table;
   if (table) x = round_to(Storage::kF16, x);
   const auto sigmoid = [&](float v) { return 1 / (1 + exp(-v)); };
   float y = x;

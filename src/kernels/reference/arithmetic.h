@@ -89,7 +89,7 @@ struct ArithmeticRules {
   bool f16_cache = false;        ///< keys and values as attention reads them
   bool f16_attention = false;    ///< queries and patterns on their way into products
   bool f16_mix = false;          ///< the mixture is summed up in float16
-  bool f16_curves = false;       ///< GELUs are tables of float16
+  bool f16_curves = false;       ///< tanh and quick GELU are tables of float16
 };
 
 /// curve(x) in float32, where y is the value that the C library gives.
