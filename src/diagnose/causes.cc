@@ -82,7 +82,7 @@ constexpr CauseRow kRows[] = {
     {"mlp.activation", "the MLP has another activation", "every model", mlp_activation},
     {"mlp.gate_value_swapped", "the activation is on the value branch", "gated MLPs",
      mlp_gate_value_swapped},
-    {"residual.missing", "a sub-layer replaces the stream instead of adding to it", "every model",
+    {"residual.missing", "a sub-layer replaces the stream, or is not added to it", "every model",
      residual_missing},
     {"residual.doubled", "the stream or the sub-layer's output is added twice", "every model",
      residual_doubled},

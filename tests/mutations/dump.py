@@ -63,9 +63,9 @@ def tensors(values, tiny, kind, layers, companions):
             enters = ("token_embed" if tiny.embeds_only else "embed") if first == 0 else f"blocks.{first - 1}.resid_post"
             named[f"blocks.{first}.resid_pre"] = values.sites[enters]
     elif kind == "blocks":
-        blocks = LAYOUTS[tiny.layout].layers + "."
+        blocks = "." + LAYOUTS[tiny.layout].layers
         named = {name: value for name, value in values.modules.items()
-                 if name.rpartition(".")[0].endswith(blocks[:-1]) or name == "lm_head"}
+                 if f".{name}".rpartition(".")[0].endswith(blocks) or name == "lm_head"}
         if "logits" in sites:
             named["logits"] = sites["logits"]
     else:

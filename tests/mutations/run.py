@@ -100,6 +100,12 @@ def start_worker():
     transformers.utils.logging.disable_progress_bar()
 
 
+def may_match(mistake, tiny, glob):
+    """Before the case is made, which takes a model."""
+    parts = glob.split("/")
+    return len(parts) != 5 or fnmatch.fnmatch(f"{tiny.name}/{mistake.name}", "/".join(parts[:2]))
+
+
 def run(arguments, folder):
     start_worker()
     for name in {case.tiny.name for case in CASES}:
@@ -131,7 +137,8 @@ def main():
     arguments = parser.parse_args()
     table = mistakes.load()
     if arguments.every:
-        drawn = [Case.widest(mistake, tiny) for mistake in table for tiny in models.MODELS if mistake.fits(tiny)]
+        drawn = [Case.widest(mistake, tiny) for mistake in table for tiny in models.MODELS
+                 if mistake.fits(tiny) and any(may_match(mistake, tiny, glob) for glob in arguments.case)]
     else:
         drawn = sample(table, arguments.sample, arguments.seed)
     CASES.extend(case for case in drawn if any(fnmatch.fnmatch(case.name, glob) for glob in arguments.case))

@@ -166,6 +166,22 @@ void residual_missing(const Place& place, Forms& forms) {
                 .usual_place = "the block's forward",
                 .fix = "Add the sub-layer's output to the stream."},
                [](Step& add, Numbers) { add.inputs.erase(add.inputs.begin()); });
+  const auto drop = [&](const std::vector<SubLayer>& parts, const std::string& which) {
+    std::vector<ValueId> sums;
+    for (const SubLayer& part : parts) sums.push_back(part.sum);
+    forms.add({.yours = "f(x) is not added" + which,
+               .reference = "x + f(x)",
+               .usual_place = "the block's forward: a result that is overwritten or never used",
+               .fix = "Add the sub-layer's output to the stream."},
+              place.shown(sums), [parts](Edited& edited, Numbers) {
+                for (const SubLayer& part : parts) {
+                  std::erase(maker(edited.program, part.sum).inputs, part.out);
+                }
+              });
+  };
+  const auto& parts = place.sub_layers();
+  drop(parts, "");
+  for (const SubLayer& part : parts) drop({part}, fmt::format(" ({} only)", part.label));
 }
 
 void residual_doubled(const Place& place, Forms& forms) {

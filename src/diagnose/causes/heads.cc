@@ -85,6 +85,60 @@ void split_anew(Program& program, const AttentionAt& attention, const std::vecto
   for (ValueId value : values) maker(program, value).inputs = products;
 }
 
+/// Of q, k and v those that are not what they were.
+std::vector<ValueId> taken_from_elsewhere(const Place& place, const AttentionAt& attention,
+                                          const std::vector<int64_t>& from) {
+  std::vector<ValueId> changed;
+  int64_t first = 0;
+  for (ValueId value : {attention.q, attention.k, attention.v}) {
+    const int64_t width = place.program().value(value).width;
+    for (int64_t i = first; i < first + width; ++i) {
+      if (from[static_cast<size_t>(i)] == i) continue;
+      changed.push_back(value);
+      break;
+    }
+    first += width;
+  }
+  return changed;
+}
+
+/// The reader takes the fused matrix for that of a model with fewer kv heads. Here every kv head
+/// that is missing is the one that its query heads read instead: what attention makes is the same.
+void fewer_kv_heads(const Place& place, Forms& forms, Fused lie) {
+  const AttentionAt& attention = place.attentions().front();
+  const AttentionSpec& spec = *attention.spec;
+  const auto is = fused_rows(lie, spec);
+  for (int64_t fewer = 1; fewer < spec.kv_heads; ++fewer) {
+    if (spec.kv_heads % fewer != 0) continue;
+    AttentionSpec wrong = spec;
+    wrong.kv_heads = fewer;
+    const auto taken_for = inverse(fused_rows(lie, wrong));
+    std::vector<int64_t> from;
+    const auto take = [&](int64_t first, int64_t heads, int64_t shared_by) {
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t e = 0; e < spec.head_width; ++e) {
+          const int64_t row = first + h / shared_by * spec.head_width + e;
+          from.push_back(is[static_cast<size_t>(taken_for[static_cast<size_t>(row)])]);
+        }
+      }
+    };
+    const int64_t q = spec.heads * spec.head_width;
+    take(0, spec.heads, 1);
+    take(q, spec.kv_heads, spec.kv_heads / fewer);
+    take(q + fewer * spec.head_width, spec.kv_heads, spec.kv_heads / fewer);
+    const std::string_view layout = text(lie, true);
+    forms.add({.yours = fmt::format("fused rows read as those of {} kv heads, {}", fewer, layout),
+               .reference = fmt::format("there are {} kv heads", spec.kv_heads),
+               .usual_place = "the config reader: another key holds the number of kv heads "
+                              "(num_kv_heads, n_head_kv, multi_query)",
+               .fix = fmt::format("Read {} kv heads.", spec.kv_heads)},
+              place.shown(taken_from_elsewhere(place, attention, from)),
+              [attention, from](Edited& edited, Numbers) {
+                split_anew(edited.program, attention, from);
+              });
+  }
+}
+
 /// The file holds one fused matrix whose rows are not three blocks.
 bool lies_per_group(const Place& place, const AttentionAt& attention) {
   const auto q = source_of(place, attention.q, 0), k = source_of(place, attention.k, 0);
@@ -115,26 +169,19 @@ void attn_qkv_split(const Place& place, Forms& forms) {
       // Fused row i is row right[i] of [Q; K; V]; the reader takes it for row wrong[i].
       const auto is = fused_rows(right, spec), taken_for = inverse(fused_rows(wrong, spec));
       const auto from = composed(is, taken_for);
-      std::vector<ValueId> changed;
-      int64_t first = 0;
-      for (ValueId value : {attention.q, attention.k, attention.v}) {
-        const int64_t width = place.program().value(value).width;
-        for (int64_t i = first; i < first + width; ++i) {
-          if (from[static_cast<size_t>(i)] == i) continue;
-          changed.push_back(value);
-          break;
-        }
-        first += width;
-      }
       const bool grouped = spec.kv_heads != spec.heads;
       forms.add({.yours = fmt::format("fused rows read as {}", text(wrong, grouped)),
                  .reference = fmt::format("they lie as {}", text(right, grouped)),
                  .usual_place = "the loader's split of the fused query_key_value matrix",
                  .fix = fmt::format("Split the fused matrix as {}.", text(right, grouped))},
-                place.shown(changed), [attention, from](Edited& edited, Numbers) {
+                place.shown(taken_from_elsewhere(place, attention, from)),
+                [attention, from](Edited& edited, Numbers) {
                   split_anew(edited.program, attention, from);
                 });
     }
+  }
+  for (Fused right : layouts) {
+    if (right != Fused::kPerChannel) fewer_kv_heads(place, forms, right);
   }
 }
 

@@ -1,73 +1,66 @@
-// Rotary positions with other angles, or at another place.
+// Rotary positions of other pairs or positions, or at another place.
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "diagnose/causes/place.h"
+#include "diagnose/causes/rotary_steps.h"
 #include "runtime/rotary_table.h"
 
 namespace mainstem::causes {
 namespace {
 
-/// Every rotary step of the block: q's and k's.
-std::vector<ValueId> turned(const Place& place) {
-  return place.block() != nullptr ? place.made_by(Op::kRotary) : std::vector<ValueId>{};
-}
-
-const RotarySpec& spec_of(const Place& place) { return *place.block()->attention.rotary; }
-
-Change change_params(std::vector<ValueId> values,
-                     std::function<void(RotaryParams&, Numbers)> change) {
-  return [values = std::move(values), change = std::move(change)](Edited& edited, Numbers n) {
-    for (ValueId value : values) {
-      change(std::get<RotaryParams>(maker(edited.program, value).params), n);
-    }
-  };
-}
-
-/// One divisor per pair: a list grows or shrinks with the width.
-void set_width(RotarySpec& spec, int64_t width) {
-  spec.width = width;
-  for (auto* list : {&spec.scaling.short_divisors, &spec.scaling.long_divisors}) {
-    if (!list->empty()) list->resize(static_cast<size_t>(width / 2), 1.0);
+/// A rotation by any frequencies and one factor.
+RotarySpec with_frequencies(RotarySpec spec, const std::vector<double>& frequencies,
+                            double factor) {
+  spec.scaling = {};
+  spec.scaling.kind = factor == 1 ? RotaryScalingKind::kDivisors : RotaryScalingKind::kLongRope;
+  spec.scaling.attention_factor = factor;
+  for (size_t j = 0; j < frequencies.size(); ++j) {
+    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(spec.width);
+    spec.scaling.short_divisors.push_back(std::pow(spec.base, exponent) / frequencies[j]);
   }
+  spec.scaling.long_divisors = spec.scaling.short_divisors;
+  return spec;
 }
 
-/// The rotary specs of the stack's other blocks, each once and other than this one's.
-std::vector<RotarySpec> others(const Place& place) {
-  std::vector<RotarySpec> result;
-  for (const BlockSpec& block : place.stack().blocks) {
-    const auto& rotary = block.attention.rotary;
-    if (!rotary || rotary == place.block()->attention.rotary) continue;
-    if (std::find(result.begin(), result.end(), *rotary) == result.end()) result.push_back(*rotary);
-  }
-  return result;
-}
-
-/// The pairs of one form, each channel by the angle that it has in the other.
-CustomParams mixed_forms(const RotarySpec& spec, int64_t head_width, RotaryPairing pairs) {
-  const RotaryFrequencies angles = rotary_frequencies(spec, 1);
+/// The pairs of one form, each channel by the angle that it has in the other: the first channels of
+/// the pairs from one rotation, the second ones from another, so that angles are as exact as in
+/// any.
+void mix_forms(Program& program, ValueId value, RotaryPairing pairs) {
+  const auto right = std::get<RotaryParams>(maker(program, value).params);
   const bool halves = pairs == RotaryPairing::kHalfSplit;
-  return {.note = "pairs of one form, angles of the other",
-          .apply = [=, r = spec.width](std::span<const std::span<const double>> in,
-                                       std::span<double> out, int64_t position) {
-            for (size_t i = 0; i < out.size(); ++i) {
-              const auto e = static_cast<int64_t>(i) % head_width;
-              out[i] = in[0][i];
-              if (e >= r) continue;
-              const int64_t angle_of = halves ? e / 2 : e % (r / 2);
-              const bool first = halves ? e < r / 2 : e % 2 == 0;
-              const int64_t step = halves ? r / 2 : 1;
-              const double partner = first ? -in[0][i + static_cast<size_t>(step)]
-                                           : in[0][i - static_cast<size_t>(step)];
-              const double angle =
-                  static_cast<double>(position) * angles.frequency[static_cast<size_t>(angle_of)];
-              out[i] = (in[0][i] * std::cos(angle) + partner * std::sin(angle)) *
-                       angles.attention_factor;
-            }
-          }};
+  const int64_t width = right.rotary.width, half = width / 2, head_width = right.head_width;
+  const RotaryFrequencies angles = rotary_frequencies(right.rotary, 1);
+  const auto rotation = [&](bool second) {
+    std::vector<double> frequencies;
+    for (int64_t j = 0; j < half; ++j) {
+      const int64_t channel = halves ? j + (second ? half : 0) : 2 * j + (second ? 1 : 0);
+      const int64_t angle_of = halves ? channel / 2 : channel % half;
+      frequencies.push_back(angles.frequency[static_cast<size_t>(angle_of)]);
+    }
+    RotaryParams params = right;
+    params.rotary = with_frequencies(right.rotary, frequencies, angles.attention_factor);
+    params.rotary.pairing = pairs;
+    return params;
+  };
+  const ValueId source = maker(program, value).inputs[0];
+  maker(program, value).params = rotation(false);
+  insert_before(program, value,
+                custom_step({.note = "pairs of one form, angles of the other",
+                             .apply = [=](std::span<const std::span<const double>> in,
+                                          std::span<double> out, int64_t) {
+                               for (size_t i = 0; i < out.size(); ++i) {
+                                 const auto e = static_cast<int64_t>(i) % head_width;
+                                 const bool first = halves ? e < half : e % 2 == 0;
+                                 out[i] = in[first || e >= width ? 0 : 1][i];
+                               }
+                             }}));
+  const ValueId made = maker(program, value).inputs[0];
+  const ValueId other = insert_step(
+      program, made,
+      {.op = Op::kRotary, .inputs = {source}, .params = rotation(true), .formula = "turned"});
+  maker(program, value).inputs.push_back(other);
 }
 
 std::string_view text(RotaryPairing pairing) {
@@ -86,15 +79,15 @@ void turn(Program& program, ValueId value, const RotarySpec& spec, int64_t heads
 
 void rope_pairing(const Place& place, Forms& forms) {
   const auto values = turned(place);
-  if (values.empty() || spec_of(place).width == 2) return;  // one pair is the same pair
-  const bool halves = spec_of(place).pairing == RotaryPairing::kHalfSplit;
+  if (values.empty() || rotary_spec(place).width == 2) return;  // one pair is the same pair
+  const bool halves = rotary_spec(place).pairing == RotaryPairing::kHalfSplit;
   const RotaryPairing wrong = halves ? RotaryPairing::kInterleaved : RotaryPairing::kHalfSplit;
   forms.add({.yours = std::string(text(wrong)),
-             .reference = std::string(text(spec_of(place).pairing)),
+             .reference = std::string(text(rotary_spec(place).pairing)),
              .usual_place = "the rotate function (rotate_half against rotate_every_two), or a "
                             "converter that did not permute the rows of q and k",
              .fix = halves ? "Pair channel j with j + r/2." : "Pair channel 2j with 2j + 1."},
-            place.shown(values), change_params(values, [wrong](RotaryParams& params, Numbers) {
+            place.shown(values), change_rotary(values, [wrong](RotaryParams& params, Numbers) {
               params.rotary.pairing = wrong;
             }));
   const auto mix = [&](bool turns_halves, const std::string& known_fault) {
@@ -103,230 +96,18 @@ void rope_pairing(const Place& place, Forms& forms) {
     forms.add(
         {.yours = turns_halves ? "halves turn, by the angles of an interleaved layout"
                                : "neighbours turn, by the angles of a half-split layout",
-         .reference = std::string(text(spec_of(place).pairing)),
+         .reference = std::string(text(rotary_spec(place).pairing)),
          .usual_place = "cosine and sine laid out for one form (repeat_interleave against cat), "
                         "the rotate function of the other",
          .fix = "Take the angles and the rotate function from one form.",
          .known_fault = known_fault},
-        place.shown(values), [values, pairs, spec = spec_of(place)](Edited& edited, Numbers) {
-          for (ValueId value : values) {
-            const auto& params = std::get<RotaryParams>(maker(edited.program, value).params);
-            replace_by_custom(edited.program, value, mixed_forms(spec, params.head_width, pairs));
-          }
+        place.shown(values), [values, pairs](Edited& edited, Numbers) {
+          for (ValueId value : values) mix_forms(edited.program, value, pairs);
         });
   };
   // The rotate function is wrong, then the angles are.
   mix(!halves, halves ? "" : "TransformerLens 3.9 bridge, Cohere and Cohere2");
   mix(halves, "");
-}
-
-void rope_base(const Place& place, Forms& forms) {
-  const auto values = turned(place);
-  if (values.empty() || spec_of(place).width == 2) return;  // base^0
-  const double right = spec_of(place).base;
-  std::vector<double> usual{1e4, 5e5, 1e6, 1e5, 1e7, 2e5};
-  for (const RotarySpec& other : others(place)) {
-    if (std::find(usual.begin(), usual.end(), other.base) == usual.end()) {
-      usual.push_back(other.base);
-    }
-  }
-  forms.add(
-      {.yours = "another base",
-       .reference = "base " + number(right),
-       .usual_place = "a default of 10000 in the code that makes the frequencies, or the base "
-                      "of the other kind of layers",
-       .fix = fmt::format("Use base {} (rope_theta).", number(right))},
-      place.shown(values),
-      change_params(values, [](RotaryParams& params, Numbers n) { params.rotary.base = n[0]; }),
-      {{.name = "base",
-        .low = 1e2,
-        .high = 1e8,
-        .logarithmic = true,
-        .usual = without(usual, right)}});
-  for (const RotarySpec& other : others(place)) {
-    if (other.base == right || other.scaling == spec_of(place).scaling) continue;
-    forms.add({.yours = fmt::format("base {} and its scaling, those of the other kind of layers",
-                                    number(other.base)),
-               .reference = "base " + number(right),
-               .usual_place = "one table of angles made for the whole model",
-               .fix = "Choose base and scaling by the kind of the layer."},
-              place.shown(values), change_params(values, [other](RotaryParams& params, Numbers) {
-                params.rotary.base = other.base;
-                params.rotary.scaling = other.scaling;
-              }));
-  }
-}
-
-namespace {
-
-/// The right kind of scaling with another number in it.
-void scaling_numbers(const RotaryScaling& right, const auto& add) {
-  const auto other = [&](const std::string& what, double RotaryScaling::* field,
-                         std::vector<double> usual) {
-    add(fmt::format("the same scaling with another {}", what), "the config reader: rope_scaling",
-        fmt::format("Scale with {} {}.", what, number(right.*field)),
-        [field](RotaryScaling& scaling, Numbers n) { scaling.*field = n[0]; },
-        {{.name = what,
-          .low = 1,
-          .high = 64,
-          .logarithmic = true,
-          .usual = without(std::move(usual), right.*field)}});
-  };
-  const bool llama3 = right.kind == RotaryScalingKind::kLlama3;
-  const bool yarn = right.kind == RotaryScalingKind::kYarn;
-  if (llama3 || yarn || right.kind == RotaryScalingKind::kDynamic) {
-    other("factor", &RotaryScaling::factor, {32, 8, 4, 2, 16});
-  }
-  if (llama3) {
-    other("low_freq_factor", &RotaryScaling::low_freq_factor, {1, 2, 4});
-    other("high_freq_factor", &RotaryScaling::high_freq_factor, {4, 1, 2, 8});
-  }
-}
-
-}  // namespace
-
-void rope_scaling(const Place& place, Forms& forms) {
-  const auto values = turned(place);
-  if (values.empty()) return;
-  const RotarySpec& spec = spec_of(place);
-  const RotaryScaling& right = spec.scaling;
-  const std::string reference = right.kind == RotaryScalingKind::kNone
-                                    ? "no scaling"
-                                    : fmt::format("scaling {}", name(right.kind));
-  const auto add = [&](std::string yours, std::string usual_place, std::string fix,
-                       std::function<void(RotaryScaling&, Numbers)> change,
-                       std::vector<FreeNumber> numbers = {}) {
-    forms.add({.yours = std::move(yours),
-               .reference = reference,
-               .usual_place = std::move(usual_place),
-               .fix = std::move(fix)},
-              place.shown(values),
-              change_params(values,
-                            [change = std::move(change)](RotaryParams& params, Numbers n) {
-                              change(params.rotary.scaling, n);
-                            }),
-              std::move(numbers));
-  };
-  if (right.kind != RotaryScalingKind::kNone) {
-    add("frequencies without scaling",
-        "the config reader: rope_scaling is parsed but unused, or read under another key",
-        fmt::format("Scale the frequencies ({}).", name(right.kind)),
-        [](RotaryScaling& scaling, Numbers) { scaling = {}; });
-  }
-  if (rotary_frequencies(spec, 1).attention_factor != 1) {
-    add("cosine and sine without the attention factor", "the code that makes cosine and sine",
-        "Multiply cosine and sine by the attention factor.",
-        [](RotaryScaling& scaling, Numbers) { scaling.attention_factor = 1.0; });
-  }
-  if (right.kind == RotaryScalingKind::kLongRope) {
-    for (bool use_long : {true, false}) {
-      add(fmt::format("always the {} list of divisors", use_long ? "long" : "short"),
-          "the choice between the lists, made by the allocated context",
-          "Choose the list by the length of the text.",
-          [use_long](RotaryScaling& scaling, Numbers) {
-            (use_long ? scaling.short_divisors : scaling.long_divisors) =
-                use_long ? scaling.long_divisors : scaling.short_divisors;
-          });
-    }
-  }
-  std::vector<RotaryScaling> seen;
-  for (const RotarySpec& other : others(place)) {
-    if (other.scaling.kind == RotaryScalingKind::kNone || other.scaling == right) continue;
-    if (other.width != spec.width && !other.scaling.short_divisors.empty()) continue;
-    if (std::find(seen.begin(), seen.end(), other.scaling) != seen.end()) continue;
-    seen.push_back(other.scaling);
-    add("the scaling of the other kind of layers", "one scaling stored for the whole model",
-        "Scale only the layers that the config names.",
-        [scaling = other.scaling](RotaryScaling& changed, Numbers) { changed = scaling; });
-  }
-  if (right.original_context > 0 && right.kind != RotaryScalingKind::kLinear) {
-    const auto context = static_cast<double>(right.original_context);
-    add("another original context length",
-        "a missing original_max_position_embeddings replaced by max_position_embeddings",
-        fmt::format("Use the original context {}.", right.original_context),
-        [](RotaryScaling& scaling, Numbers n) {
-          scaling.original_context = static_cast<int64_t>(n[0]);
-        },
-        {{.name = "original context",
-          .low = 16,
-          .high = 1e7,
-          .whole = true,
-          .logarithmic = true,
-          .usual = without({8192, 4096, 2048, 131072}, context)}});
-  }
-  scaling_numbers(right, add);
-  const bool linear = right.kind == RotaryScalingKind::kLinear;
-  add("every frequency divided by one factor",
-      linear ? "the config reader: factor" : "a scaling of another kind than the config asks for",
-      linear ? fmt::format("Divide the frequencies by {}.", number(right.factor))
-             : "Do not divide the frequencies.",
-      [](RotaryScaling& scaling, Numbers n) {
-        scaling = {};
-        scaling.kind = RotaryScalingKind::kLinear;
-        scaling.factor = n[0];
-      },
-      {{.name = "factor",
-        .low = 1.0 / 64,
-        .high = 64,
-        .logarithmic = true,
-        .usual = without({8, 4, 2, 32, 16, 0.5}, linear ? right.factor : 0)}});
-}
-
-void rope_partial(const Place& place, Forms& forms) {
-  const auto values = turned(place);
-  if (values.empty()) return;
-  const RotarySpec& spec = spec_of(place);
-  const int64_t width = place.block()->attention.head_width;
-  const std::string reference = fmt::format("{} of {} channels turn", spec.width, width);
-  const std::string fix = fmt::format(
-      "Turn the first {} channels of each head by p · base^(−2j/{}), pass the rest through.",
-      spec.width, spec.width);
-  if (spec.width < width) {
-    if (width % 2 == 0) {
-      forms.add({.yours = fmt::format("all {} channels turn", width),
-                 .reference = reference,
-                 .usual_place = "the config reader: partial_rotary_factor is ignored",
-                 .fix = fix},
-                place.shown(values), change_params(values, [width](RotaryParams& params, Numbers) {
-                  set_width(params.rotary, width);
-                }));
-    }
-    if (spec.width > 2) {
-      // base^(-2j/E) is (base^(r/E))^(-2j/r).
-      const double base =
-          std::pow(spec.base, static_cast<double>(spec.width) / static_cast<double>(width));
-      forms.add({.yours = fmt::format("exponents −2j/{}, over the whole head", width),
-                 .reference = fmt::format("exponents −2j/{}", spec.width),
-                 .usual_place = "the code that makes the frequencies",
-                 .fix = fix},
-                place.shown(values), change_params(values, [base](RotaryParams& params, Numbers) {
-                  params.rotary.base = base;
-                }));
-    }
-  }
-  std::vector<double> usual;
-  for (double part : {0.5, 0.25, 0.4, 1.0}) {
-    const double each = std::floor(part * static_cast<double>(width) / 2) * 2;
-    if (each >= 2 && std::find(usual.begin(), usual.end(), each) == usual.end()) {
-      usual.push_back(each);
-    }
-  }
-  usual = without(usual, static_cast<double>(spec.width));
-  if (usual.empty() || width < 4) return;
-  forms.add({.yours = "another number of channels turns",
-             .reference = reference,
-             .usual_place = "the config reader: partial_rotary_factor, rotary_pct or rotary_dim",
-             .fix = fix},
-            place.shown(values),
-            change_params(values,
-                          [](RotaryParams& params, Numbers n) {
-                            set_width(params.rotary, static_cast<int64_t>(n[0]) / 2 * 2);
-                          }),
-            {{.name = "channels",
-              .low = 2,
-              .high = static_cast<double>(width),
-              .whole = true,
-              .usual = usual}});
 }
 
 void rope_position(const Place& place, Forms& forms) {
@@ -339,7 +120,7 @@ void rope_position(const Place& place, Forms& forms) {
                .reference = "p counts cached tokens and leaves padding out",
                .usual_place = std::move(usual_place),
                .fix = std::move(fix)},
-              place.shown(values), change_params(values, std::move(change)), std::move(numbers));
+              place.shown(values), change_rotary(values, std::move(change)), std::move(numbers));
   };
   add("positions are off by a constant", "the code that makes position ids",
       "Start positions at 0 and count every token that is no padding.",
@@ -370,7 +151,7 @@ void rope_missing(const Place& place, Forms& forms) {
   if (!values.empty()) add(values, "q and k are");
   for (ValueId value : values) add({value}, place.label(value) + " is");
   if (!values.empty()) return;
-  for (const RotarySpec& other : others(place)) {
+  for (const RotarySpec& other : other_rotary_specs(place)) {
     const Step& attention = maker(place.program(), place.attentions().front().mix);
     const auto& params = std::get<AttentionParams>(attention.params);
     if (other.width > params.head_width) continue;

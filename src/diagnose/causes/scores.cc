@@ -66,12 +66,16 @@ void attn_scale(const Place& place, Forms& forms) {
       double value;
       std::string text;
     };
+    const auto block_number = static_cast<double>(place.layer() + 1);
     const std::vector<Scale> known{{1, "scores are not scaled"},
                                    {1 / std::sqrt(stream), "1/√D: by the width of the stream"},
                                    {1 / std::sqrt(width), "1/√E: by the width of a head"},
                                    {right * right, "scaled twice"},
                                    {1 / std::sqrt(stream / heads), "1/√(D/H)"},
-                                   {1 / width, "1/E: the root is missing"}};
+                                   {1 / width, "1/E: the root is missing"},
+                                   // An option of GPT-2, scale_attn_by_inverse_layer_idx.
+                                   {right / block_number, "divided by the block's number, too"},
+                                   {right * block_number, "times the block's number, too"}};
     std::vector<double> usual;
     for (const Scale& scale : known) {
       if (std::abs(scale.value / right - 1) < 1e-12) continue;
@@ -186,7 +190,8 @@ void attn_position_bias(const Place& place, Forms& forms) {
         const double wrong = (known ? exact : right[h]) * factor(h);
         rounded.push_back(rounded_to(DType::kBF16, wrong / *unit) * *unit);
       }
-      if (rounded != slopes) add(yours + ", rounded to bf16", rounded);
+      if (rounded == slopes) return;
+      add(yours + ", rounded to bf16", rounded);
     };
     const size_t power = std::bit_floor(right.size());
     if (power == right.size()) {
@@ -250,6 +255,10 @@ void attn_causal_mask(const Place& place, Forms& forms) {
           params.diagonal = -1;
           params.hidden_score = kLowest;
         });
+    add({.yours = "the query's own key is hidden, too, and a row without keys is zero",
+         .reference = reference,
+         .fix = fix},
+        [](AttentionParams& params, Numbers) { params.diagonal = -1; });
     add({.yours = "one key behind the query is visible", .reference = reference, .fix = fix},
         [](AttentionParams& params, Numbers) { params.diagonal = 1; });
     add({.yours = "the mask of a later chunk starts at the first key",

@@ -107,6 +107,14 @@ def own_key_hidden(patient, layers):
     stages(patient, layers, visible=lambda seen: triangle(seen, -1))
 
 
+@mistake("attn.causal_mask", "pattern", on=lambda tiny: causal(tiny) and tiny.name in (
+    "llama", "qwen3", "gemma", "gpt2", "phi", "granite", "cohere", "stablelm"), also=("attn.window",), report="A25")
+def row_without_keys_is_zero(patient, layers):
+    """A softmax that is safe for rows whose every key is hidden."""
+    stages(patient, layers, visible=lambda seen: triangle(seen, -1),
+           pattern=lambda pattern: torch.cat((torch.zeros_like(pattern[:, :, :1]), pattern[:, :, 1:]), 2))
+
+
 @mistake("attn.causal_mask", "pattern", on=lambda tiny: tiny.layout == "bert")
 def causal_encoder(patient, layers):
     stages(patient, layers, visible=lambda seen: triangle(seen, 0))

@@ -38,9 +38,19 @@ def stream_lost_in_parallel_block(patient, layers):
     wires(patient, layers, add_mlp=lambda x, m, a, read: a + m)
 
 
-@mistake("unknown", "resid_post", on=parallel, also=("residual.missing",))
+@mistake("residual.missing", "resid_post", on=parallel)
 def attention_not_added(patient, layers):
     wires(patient, layers, add_mlp=lambda x, m, a, read: x + m)
+
+
+@mistake("residual.missing", "resid_mid", on=pre)
+def attention_dropped(patient, layers):
+    wires(patient, layers, add_attn=lambda x, a, read: x + 0)
+
+
+@mistake("residual.missing", "resid_post", on=pre)
+def mlp_dropped(patient, layers):
+    wires(patient, layers, add_mlp=lambda mid, m, x, read: mid + 0)
 
 
 @mistake("residual.missing", "attn_sum", on=lambda tiny: tiny.layout == "bert")

@@ -77,6 +77,18 @@ def fused_as_groups(patient, layers):
             Rows(patient, n, which).set([value[part.flatten()] for value in whole])
 
 
+@mistake("attn.qkv_split", "k", on=lambda tiny: tiny.name == "phi3", report="A18")
+def one_kv_head_of_several(patient, layers):
+    """The fused rows are read as [q; one key head; one value head]; every query head reads these."""
+    for n in layers:
+        whole = [value.clone() for value in fused_all(patient, n).get()]
+        sizes = sizes_of(patient.config, 1)
+        first = sizes.heads * sizes.width
+        for which, at in (("k", first), ("v", first + sizes.width)):
+            Rows(patient, n, which).set([value[at:at + sizes.width].repeat(sizes.kv, *[1] * (value.dim() - 1))
+                                         for value in whole])
+
+
 @mistake("attn.kv_swapped", "k", report="A19")
 def keys_and_values_exchanged(patient, layers):
     for n in layers:
