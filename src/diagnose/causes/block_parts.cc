@@ -74,20 +74,20 @@ void mlp_activation(const Place& place, Forms& forms) {
                    .fix = fmt::format("Use {}.", reference)};
     };
     const auto half_table = [&] {
-      Words table = words("gelu-tanh by a half-precision table");
-      table.known_fault = "llama.cpp on CPU, every model with GELU: f16(gelu-tanh(f16(x)))";
-      forms.add(table, place.shown({value}), [value](Edited& edited, Numbers) {
-        replace_by_custom(edited.program, value,
-                          {.note = "f16(gelu-tanh(f16(x)))",
-                           .apply = [](std::span<const std::span<const double>> in,
-                                       std::span<double> out, int64_t) {
-                             for (size_t i = 0; i < out.size(); ++i) {
-                               const double x = rounded_to(DType::kF16, in[0][i]);
-                               out[i] = rounded_to(DType::kF16,
-                                                   reference::activate(Activation::kGeluTanh, x));
-                             }
-                           }});
-      });
+      forms.add(words("gelu-tanh by a half-precision table"), place.shown({value}),
+                [value](Edited& edited, Numbers) {
+                  replace_by_custom(edited.program, value,
+                                    {.note = "f16(gelu-tanh(f16(x)))",
+                                     .apply = [](std::span<const std::span<const double>> in,
+                                                 std::span<double> out, int64_t) {
+                                       for (size_t i = 0; i < out.size(); ++i) {
+                                         const double x = rounded_to(DType::kF16, in[0][i]);
+                                         out[i] = rounded_to(
+                                             DType::kF16,
+                                             reference::activate(Activation::kGeluTanh, x));
+                                       }
+                                     }});
+                });
     };
     for (Activation wrong : kActivations) {
       if (wrong == right) {

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "diagnose/causes/place.h"
+#include "diagnose/causes/mixed_pairs.h"
+#include "diagnose/causes/passes.h"
 #include "runtime/rotary_table.h"
 
 namespace mainstem::causes {
@@ -46,30 +47,6 @@ std::vector<RotarySpec> others(const Place& place) {
   return result;
 }
 
-/// The pairs of one form, each channel by the angle that it has in the other.
-CustomParams mixed_forms(const RotarySpec& spec, int64_t head_width, RotaryPairing pairs) {
-  const RotaryFrequencies angles = rotary_frequencies(spec, 1);
-  const bool halves = pairs == RotaryPairing::kHalfSplit;
-  return {.note = "pairs of one form, angles of the other",
-          .apply = [=, r = spec.width](std::span<const std::span<const double>> in,
-                                       std::span<double> out, int64_t position) {
-            for (size_t i = 0; i < out.size(); ++i) {
-              const auto e = static_cast<int64_t>(i) % head_width;
-              out[i] = in[0][i];
-              if (e >= r) continue;
-              const int64_t angle_of = halves ? e / 2 : e % (r / 2);
-              const bool first = halves ? e < r / 2 : e % 2 == 0;
-              const int64_t step = halves ? r / 2 : 1;
-              const double partner = first ? -in[0][i + static_cast<size_t>(step)]
-                                           : in[0][i - static_cast<size_t>(step)];
-              const double angle =
-                  static_cast<double>(position) * angles.frequency[static_cast<size_t>(angle_of)];
-              out[i] = (in[0][i] * std::cos(angle) + partner * std::sin(angle)) *
-                       angles.attention_factor;
-            }
-          }};
-}
-
 std::string_view text(RotaryPairing pairing) {
   return pairing == RotaryPairing::kHalfSplit ? "channel j turns with j + r/2 (half-split)"
                                               : "channel 2j turns with 2j + 1 (interleaved)";
@@ -97,7 +74,7 @@ void rope_pairing(const Place& place, Forms& forms) {
             place.shown(values), change_params(values, [wrong](RotaryParams& params, Numbers) {
               params.rotary.pairing = wrong;
             }));
-  const auto mix = [&](bool turns_halves, const std::string& known_fault) {
+  const auto mix = [&](bool turns_halves) {
     const RotaryPairing pairs =
         turns_halves ? RotaryPairing::kHalfSplit : RotaryPairing::kInterleaved;
     forms.add(
@@ -106,18 +83,14 @@ void rope_pairing(const Place& place, Forms& forms) {
          .reference = std::string(text(spec_of(place).pairing)),
          .usual_place = "cosine and sine laid out for one form (repeat_interleave against cat), "
                         "the rotate function of the other",
-         .fix = "Take the angles and the rotate function from one form.",
-         .known_fault = known_fault},
-        place.shown(values), [values, pairs, spec = spec_of(place)](Edited& edited, Numbers) {
-          for (ValueId value : values) {
-            const auto& params = std::get<RotaryParams>(maker(edited.program, value).params);
-            replace_by_custom(edited.program, value, mixed_forms(spec, params.head_width, pairs));
-          }
+         .fix = "Take the angles and the rotate function from one form."},
+        place.shown(values), [values, pairs](Edited& edited, Numbers) {
+          for (ValueId value : values) mix_pairs(edited.program, value, pairs);
         });
   };
   // The rotate function is wrong, then the angles are.
-  mix(!halves, halves ? "" : "TransformerLens 3.9 bridge, Cohere and Cohere2");
-  mix(halves, "");
+  mix(!halves);
+  mix(halves);
 }
 
 void rope_base(const Place& place, Forms& forms) {
@@ -270,6 +243,7 @@ void rope_scaling(const Place& place, Forms& forms) {
         .high = 64,
         .logarithmic = true,
         .usual = without({8, 4, 2, 32, 16, 0.5}, linear ? right.factor : 0)}});
+  frequencies_in_time(place, forms, values);
 }
 
 void rope_partial(const Place& place, Forms& forms) {
@@ -351,6 +325,7 @@ void rope_position(const Place& place, Forms& forms) {
   add("positions restart at 0 in every pass", "the decode step: arange over the new tokens alone",
       "Start a pass's positions behind the cached tokens.",
       [](RotaryParams& params, Numbers) { params.position = RowPosition::kOfPass; });
+  positions_restart(place, forms, values);
 }
 
 void rope_missing(const Place& place, Forms& forms) {
