@@ -107,7 +107,7 @@ class Doctor {
   bool explain_rounding(size_t i) {
     std::vector<Trial> holding;
     for (const Form* form : trials_.candidates(i)) {
-      if (!form->only_rounds || form->known_fault.empty()) continue;
+      if (!form->only_rounds || form->cause == "norm.cast_order") continue;
       Trial trial = trials_.attempt(*form, i, Numbers::kUsual);
       if (trial.holds()) holding.push_back(std::move(trial));
     }

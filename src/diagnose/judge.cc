@@ -301,7 +301,7 @@ Fit Judge::fit(const AlignedValue& value, const Replay& replay, const ReplayBefo
     const std::vector<double> made =
         before(unrounded).run({}, some, options_.threads, options_.cancel);
     variants.push_back(round_off(value, exact, made, some));
-    set_ratio(result, value.site.site, variants);
+    set_ratio(result, value, variants);
   }
   return result;
 }
