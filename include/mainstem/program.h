@@ -88,11 +88,24 @@ enum class RowPosition : uint8_t {
   kWithPadding,  ///< cached tokens and padding count
   kOfPass,       ///< the number of the row in its pass
 };
+/// Rows of a pass taken as if they had come in several, each of which starts anew. Only diagnose
+/// sets it.
+struct Restarts {
+  int64_t first = 0;  ///< rows of the first; 0: there is but one
+  int64_t every = 0;  ///< rows of each later one; 0: one has all the rest
+  /// The number of a row in its own pass.
+  int64_t place(int64_t row) const {
+    if (first == 0 || row < first) return row;
+    return every == 0 ? row - first : (row - first) % every;
+  }
+  bool operator==(const Restarts&) const = default;
+};
 struct EmbedParams {
   double scale = 1;
   int64_t offset = 0;  ///< added to the position (by diagnose also to the id or type)
   PositionKind kind = PositionKind::kNone;
   RowPosition position = RowPosition::kRight;
+  Restarts restarts = {};
   std::optional<int64_t> only_row = {};  ///< only diagnose sets it: every token reads this row
 };
 struct RotaryParams {
@@ -100,6 +113,7 @@ struct RotaryParams {
   int64_t heads = 0, head_width = 0;
   RowPosition position = RowPosition::kRight;
   int64_t offset = 0;  ///< only diagnose sets it: added to the position
+  Restarts restarts = {};
 };
 struct ActivationParams {
   Activation activation = Activation::kSilu;
@@ -118,6 +132,7 @@ struct AttentionParams {
   int64_t diagonal = 0;              ///< masks end so many keys behind the row itself
   bool sees_padding = false;
   bool from_first_key = false;  ///< masks lie as if the pass's first row were the first key
+  Restarts restarts = {};       ///< masks lie as if the first row of each were the first key
   /// What the softmax takes for the score of a key that the mask hides; none: the key has no part.
   std::optional<double> hidden_score = {};
 

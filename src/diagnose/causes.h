@@ -37,7 +37,7 @@ struct Form {
   std::string reference;     ///< what the model's files ask for
   std::string usual_place;   ///< where in code the mistake is usually found
   std::string fix;           ///< one sentence
-  std::string known_fault;   ///< of which implementation, or empty
+  std::string known_fault;   ///< of which implementation, in families that it has it in, or empty
   bool only_rounds = false;  ///< the same values but for round-off of a 16-bit type
   /// Sites whose value is another one on the same inputs, in program order.
   std::vector<SiteId> shows;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "diagnose/doctor_search.h"
+#include "diagnose/known_faults.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -127,7 +128,14 @@ DoctorReport doctor(const Model& model, const Dump& dump, const DiffOptions& opt
   if (judged.report().verdict != DiffVerdict::kIncomparable) {
     std::vector<FoundCause> causes = find_causes(judged, options);
     predict(model, judged, options, causes, report);
-    for (FoundCause& each : causes) report.causes.push_back(std::move(each.cause));
+    for (FoundCause& each : causes) {
+      Cause& cause = each.cause;
+      if (!cause.known_fault.empty()) {  // somebody's, but in this family?
+        const std::string& yours = cause.parameters.front().second;
+        cause.known_fault = known_fault(cause.id, yours, model.family());
+      }
+      report.causes.push_back(std::move(cause));
+    }
   }
   report.diff = std::move(judged.report());
   return report;

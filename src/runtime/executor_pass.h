@@ -35,12 +35,13 @@ class Executor<T>::Pass {
     Rows rows;
     RowPosition position = RowPosition::kRight;
     int64_t offset = 0;
+    Restarts restarts = {};
     std::vector<T> cosine, sine;
     kernels::RotaryTable table;
 
     bool serves(const RotaryParams& params, Rows of_rows) const {
       return rows == of_rows && spec == params.rotary && position == params.position &&
-             offset == params.offset;
+             offset == params.offset && restarts == params.restarts;
     }
   };
   // Attention of one step: its stores, its key ranges, its cache pointers.

@@ -24,6 +24,7 @@ void Executor<T>::Pass::prepare_rotary() {
     angles.rows = rows;
     angles.position = params.position;
     angles.offset = params.offset;
+    angles.restarts = params.restarts;
     const size_t values = rows_.positions(rows).size() * static_cast<size_t>(spec.width / 2);
     angles.cosine.reserve(values);
     angles.sine.reserve(values);
@@ -50,7 +51,7 @@ void Executor<T>::Pass::add_angles(RotaryAngles& angles, const RotaryFrequencies
                                    size_t i) const {
   const Rows rows = angles.rows;
   std::vector<int64_t> positions = rows_.positions(rows, i, angles.position);
-  for (int64_t& position : positions) position += angles.offset;
+  for (int64_t& position : positions) position = angles.restarts.place(position) + angles.offset;
   if (const reference::ArithmeticRules* rules = executor_.options_.rules) {
     return round_angles(*rules, f, positions, angles);
   }

@@ -122,6 +122,12 @@ void Executor<T>::Pass::run_embedding(const Step& each, const Worker& worker) {
     }
     positions = by_rule;
   }
+  if (params.restarts != Restarts{}) {
+    std::vector<int64_t> restarted(positions.begin(), positions.end());
+    for (int64_t& position : restarted) position = params.restarts.place(position);
+    by_rule = std::move(restarted);
+    positions = by_rule;
+  }
   // Rows that the caller asked for were checked; a mistake may point beside the table.
   const auto read_row = [&](int64_t wanted, T* out) {
     const int64_t rows = program().weight(each.weights[0]).shape[0];

@@ -166,7 +166,7 @@ std::vector<kernels::KeyRange> PassRows<T>::key_ranges(const AttentionParams& pa
     if (params.sees_padding) first = 0;
     const int64_t past = encoder_keys || params.from_first_key ? 0 : state.length;
     for (int64_t t = 0; t < count(rows, i); ++t) {
-      const int64_t self = past + t;
+      const int64_t self = params.restarts.place(past + t);
       kernels::KeyRange range{first, keys};
       if (params.mask != MaskKind::kFull) {
         range.end = std::min(self + 1 + params.diagonal, keys);

@@ -45,7 +45,7 @@ def visible_to_hooks(tiny, site):
     layout, name = LAYOUTS[tiny.layout], site.rpartition(".")[2]
     if not site.startswith("blocks."):
         if name == "token_embed":  # Gemma's module gives them scaled
-            return tiny.name not in ("gemma", "gemma2", "gemma3")
+            return tiny.config.model_type not in ("gemma", "gemma2", "gemma3_text")
         return name in layout.outer or name in layout.head or name in ("embed", "logits")
     names = {part for key in layout.block for part in key.split(",")}
     if name in ("attn_out", "mlp_out") and layout.block[name] == layout.block[name.replace("_out", "_proj")]:

@@ -74,7 +74,7 @@ class Tiny(Case):
     @property
     def embeds_only(self):
         """The rows of the table enter the first block as they are."""
-        return self.name not in ("gpt2", "opt", "bert", "gemma", "gemma2", "gemma3", "granite")
+        return self.config.model_type not in ("gpt2", "opt", "bert", "gemma", "gemma2", "gemma3_text", "granite")
 
     @property
     def gated(self):

@@ -83,7 +83,6 @@ void mlp_activation(const Place& place, Forms& forms) {
     const auto half_table = [&] {
       Words table = words("gelu-tanh by a half-precision table");
       table.only_rounds = true;
-      table.known_fault = "llama.cpp on CPU, every model with GELU: f16(gelu-tanh(f16(x)))";
       forms.add(table, place.shown({value}), [value](Edited& edited, Numbers) {
         replace_by_custom(edited.program, value,
                           {.note = "f16(gelu-tanh(f16(x)))",

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "diagnose/causes/norm_rows.h"
+#include "diagnose/causes/passes.h"
 
 namespace mainstem::causes {
 namespace {
@@ -191,6 +192,7 @@ void embed_position_offset(const Place& place, Forms& forms) {
       RowPosition::kWithPadding);
   add("positions restart at 0 in every pass", "the decode step: arange over the new tokens alone",
       RowPosition::kOfPass);
+  positions_restart(place, forms, {*positions});
 }
 
 void embed_position_kind(const Place& place, Forms& forms) {

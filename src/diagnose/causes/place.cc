@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/number_text.h"
+#include "diagnose/known_faults.h"
 #include "mainstem/error.h"
 
 namespace mainstem::causes {
@@ -193,13 +194,14 @@ void Forms::add(Words words, std::vector<SiteId> shows, Change change,
                 std::vector<FreeNumber> numbers) {
   place_.sort(shows);
   if (shows.empty()) return;
+  std::string fault(known_fault(cause_, words.yours));
   Form form{.cause = cause_,
             .layer = place_.layer(),
             .yours = std::move(words.yours),
             .reference = std::move(words.reference),
             .usual_place = std::move(words.usual_place),
             .fix = std::move(words.fix),
-            .known_fault = std::move(words.known_fault),
+            .known_fault = std::move(fault),
             .only_rounds = words.only_rounds,
             .shows = std::move(shows),
             .numbers = std::move(numbers),

@@ -101,7 +101,6 @@ struct Words {
   std::string yours, reference;
   std::string usual_place = {};
   std::string fix = {};
-  std::string known_fault = {};
   bool only_rounds = false;
 };
 using Numbers = std::span<const double>;

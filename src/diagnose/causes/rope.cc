@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "diagnose/causes/passes.h"
 #include "diagnose/causes/rotary_steps.h"
 #include "runtime/rotary_table.h"
 
@@ -90,7 +91,7 @@ void rope_pairing(const Place& place, Forms& forms) {
             place.shown(values), change_rotary(values, [wrong](RotaryParams& params, Numbers) {
               params.rotary.pairing = wrong;
             }));
-  const auto mix = [&](bool turns_halves, const std::string& known_fault) {
+  const auto mix = [&](bool turns_halves) {
     const RotaryPairing pairs =
         turns_halves ? RotaryPairing::kHalfSplit : RotaryPairing::kInterleaved;
     forms.add(
@@ -99,15 +100,14 @@ void rope_pairing(const Place& place, Forms& forms) {
          .reference = std::string(text(rotary_spec(place).pairing)),
          .usual_place = "cosine and sine laid out for one form (repeat_interleave against cat), "
                         "the rotate function of the other",
-         .fix = "Take the angles and the rotate function from one form.",
-         .known_fault = known_fault},
+         .fix = "Take the angles and the rotate function from one form."},
         place.shown(values), [values, pairs](Edited& edited, Numbers) {
           for (ValueId value : values) mix_forms(edited.program, value, pairs);
         });
   };
   // The rotate function is wrong, then the angles are.
-  mix(!halves, halves ? "" : "TransformerLens 3.9 bridge, Cohere and Cohere2");
-  mix(halves, "");
+  mix(!halves);
+  mix(halves);
 }
 
 void rope_position(const Place& place, Forms& forms) {
@@ -132,6 +132,7 @@ void rope_position(const Place& place, Forms& forms) {
   add("positions restart at 0 in every pass", "the decode step: arange over the new tokens alone",
       "Start a pass's positions behind the cached tokens.",
       [](RotaryParams& params, Numbers) { params.position = RowPosition::kOfPass; });
+  positions_restart(place, forms, values);
 }
 
 void rope_missing(const Place& place, Forms& forms) {

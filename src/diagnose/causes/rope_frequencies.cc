@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "diagnose/causes/passes.h"
 #include "diagnose/causes/rotary_steps.h"
 #include "runtime/rotary_table.h"
 
@@ -171,6 +172,7 @@ void rope_scaling(const Place& place, Forms& forms) {
         .high = 64,
         .logarithmic = true,
         .usual = without({8, 4, 2, 32, 16, 0.5}, linear ? right.factor : 0)}});
+  frequencies_in_time(place, forms, values);
 }
 
 void rope_partial(const Place& place, Forms& forms) {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "diagnose/causes/norm_rows.h"
+#include "diagnose/causes/passes.h"
 
 namespace mainstem::causes {
 namespace {
@@ -125,15 +126,11 @@ void attn_softcap(const Place& place, Forms& forms) {
     const std::string reference =
         fmt::format("{0} · tanh(score / {0}), before the mask", number(cap));
     const std::string fix = fmt::format("Cap the scaled scores with {}, then mask.", number(cap));
-    forms.add({.yours = "no soft cap",
-               .reference = reference,
-               .usual_place = usual_place,
-               .fix = fix,
-               .known_fault = "transformers 5.24, Gemma 3: attn_logit_softcapping is stored and "
-                              "never applied"},
-              shows, change_params(attention.mix, [](AttentionParams& params, Numbers) {
-                params.soft_cap = 0;
-              }));
+    forms.add(
+        {.yours = "no soft cap", .reference = reference, .usual_place = usual_place, .fix = fix},
+        shows, change_params(attention.mix, [](AttentionParams& params, Numbers) {
+          params.soft_cap = 0;
+        }));
     if (attention.spec->mask != MaskKind::kFull) {
       forms.add({.yours = "masked scores are capped, too: a hidden key counts with −cap",
                  .reference = reference,
@@ -153,13 +150,11 @@ void attn_position_bias(const Place& place, Forms& forms) {
   for (const AttentionAt& attention : place.attentions()) {
     const std::vector<double>& right = attention.spec->alibi_slopes;
     if (right.empty()) continue;
-    const auto add = [&](std::string yours, const std::vector<double>& slopes,
-                         std::string known_fault = {}) {
+    const auto add = [&](std::string yours, const std::vector<double>& slopes) {
       forms.add({.yours = std::move(yours),
                  .reference = "slope · key position is added to the scores",
                  .usual_place = "the code that makes the slopes, or attention's forward",
-                 .fix = "Add each head's slope times the key's position once.",
-                 .known_fault = std::move(known_fault)},
+                 .fix = "Add each head's slope times the key's position once."},
                 place.shown({attention.scores}),
                 change_params(attention.mix, [slopes](AttentionParams& params, Numbers) {
                   params.alibi_slopes = slopes;
@@ -174,9 +169,7 @@ void attn_position_bias(const Place& place, Forms& forms) {
     const std::vector<double> published = published_slopes(heads);
     const auto ratio = static_cast<double>(published.size());
     add("no position bias", {});
-    add("the position bias is added twice", times([](size_t) { return 2.0; }),
-        "transformers up to 5.24, Falcon with ALiBi and eager attention: once in the mask and once "
-        "to the scores");
+    add("the position bias is added twice", times([](size_t) { return 2.0; }));
     const auto unit = unit_of_rounded(right, attention.spec->score_scale);
     const auto add_made = [&](const std::string& yours, const auto& factor) {
       const std::vector<double> slopes = times(factor);
@@ -266,6 +259,7 @@ void attn_causal_mask(const Place& place, Forms& forms) {
          .usual_place = "the mask of a chunk, anchored at the top left",
          .fix = "Shift the mask by the number of cached keys."},
         [](AttentionParams& params, Numbers) { params.from_first_key = true; });
+    masks_restart(place, forms, attention);
   }
 }
 
@@ -292,14 +286,12 @@ void attn_window(const Place& place, Forms& forms) {
     const std::string fix =
         has ? fmt::format("Let a query see the keys with 0 ≤ i − j < {}.", right)
             : "Use no window in this layer.";
-    const auto add = [&](const std::string& yours, int64_t window,
-                         const std::string& known_fault = {}) {
+    const auto add = [&](const std::string& yours, int64_t window) {
       forms.add({.yours = yours,
                  .reference = reference,
                  .usual_place = "the mask, or a kernel's argument that counts the keys before the "
                                 "query (W − 1)",
-                 .fix = fix,
-                 .known_fault = known_fault},
+                 .fix = fix},
                 place.shown({attention.pattern}),
                 change_params(attention.mix, [window](AttentionParams& params, Numbers) {
                   params.mask = window > 0 ? MaskKind::kWindow : MaskKind::kCausal;
@@ -309,7 +301,7 @@ void attn_window(const Place& place, Forms& forms) {
     if (has) {
       add(fmt::format("one key too many: i − j ≤ {}", right), right + 1);
       if (right > 1) add(fmt::format("one key too few: i − j < {}", right - 1), right - 1);
-      add("no window", 0, "llama.cpp, Mistral: its GGUF files cannot name the window");
+      add("no window", 0);
     }
     std::vector<int64_t> others;
     for (const BlockSpec& block : place.stack().blocks) {

@@ -80,9 +80,9 @@ ModelSpec read_text(ConfigReader& config, bool has_head, const HasTensor& has_te
   if (config.bool_or("use_bidirectional_attention", false)) {
     config.fail("use_bidirectional_attention", "false");
   }
-  // The reference stores attn_logit_softcapping and never applies it.
-  config.ignore({"attn_logit_softcapping", "_sliding_window_pattern", "cache_implementation",
-                 "partial_rotary_factor"});
+  // The reference stores it and never applies it; released configs have none.
+  attention.soft_cap = soft_cap(config, "attn_logit_softcapping", 0);
+  config.ignore({"_sliding_window_pattern", "cache_implementation", "partial_rotary_factor"});
   decoder.head.tied = reads_tied(config, true, has_tensor);
   decoder.head.logit_cap = soft_cap(config, "final_logit_softcapping", 0);
   if (!has_head) decoder.head.kind = HeadKind::kNone;
