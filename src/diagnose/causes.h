@@ -18,6 +18,7 @@ namespace mainstem {
 struct Edited {
   Program program;
   WeightSources weights = {};  ///< by the program's weight names; the rest are the model's
+  bool every_row = false;      ///< numbers are looked for on every row: a few do not tell them
 };
 
 /// A number that a form of a mistake leaves open.
