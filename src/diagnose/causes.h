@@ -18,6 +18,7 @@ namespace mainstem {
 struct Edited {
   Program program;
   WeightSources weights = {};  ///< by the program's weight names; the rest are the model's
+  bool every_row = false;      ///< numbers are looked for on every row: a few do not tell them
 };
 
 /// A number that a form of a mistake leaves open.
@@ -37,7 +38,7 @@ struct Form {
   std::string reference;     ///< what the model's files ask for
   std::string usual_place;   ///< where in code the mistake is usually found
   std::string fix;           ///< one sentence
-  std::string known_fault;   ///< of which implementation, in its families, or empty
+  std::string known_fault;   ///< of which implementation, in families that it has it in, or empty
   bool only_rounds = false;  ///< the same values but for round-off of a 16-bit type
   /// Sites whose value is another one on the same inputs, in program order.
   std::vector<SiteId> shows;

@@ -241,8 +241,13 @@ void JudgedDump::judge_step(const AlignedValue& value) {
         return before.verdict != StepVerdict::kOk &&
                std::find(fit.covers.begin(), fit.covers.end(), before.site) != fit.covers.end();
       });
-  // NaN spreads in more ways than one: a mask adds to it, or multiplies it by 0.
-  const bool spreads = fit.exact.not_finite &&
+  const bool wrong_before =
+      std::any_of(report_.steps.begin(), report_.steps.end(), [](const StepReport& before) {
+        return before.verdict == StepVerdict::kWrong || before.verdict == StepVerdict::kPrecision;
+      });
+  // NaN spreads in more ways than one: a mask adds to it, or multiplies it by 0. Where no step
+  // before was wrong it comes from rows that are not compared, and must not come from there.
+  const bool spreads = fit.exact.not_finite && wrong_before &&
                        std::any_of(fit.from.begin(), fit.from.end(), [&](const SiteId& site) {
                          const AlignedValue* input = judge_->ground().given(site);
                          return input != nullptr && !all_finite(input->data);

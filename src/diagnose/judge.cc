@@ -183,7 +183,7 @@ Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right
 double Judge::local_of_some(const AlignedValue& value, const Edited& edited) {
   const Replay replay = replay_of(value, edited);
   const std::vector<int64_t> rows =
-      replay.row_wise() ? some_rows(value, nullptr) : std::vector<int64_t>{};
+      replay.row_wise() && !edited.every_row ? some_rows(value, nullptr) : std::vector<int64_t>{};
   const std::vector<double> made = replay.run({}, rows, options_.threads, options_.cancel);
   if (made.empty()) return std::numeric_limits<double>::infinity();
   const double local = difference(value, compared(value), value.data, made, rows).relative();

@@ -22,9 +22,12 @@ ModelSpec dynamic_decoder() {
   spec.stack.blocks.resize(1);
   AttentionSpec& attention = spec.stack.blocks[0].attention;
   attention.mask = MaskKind::kCausal;
-  attention.rotary = RotarySpec{.width = attention.head_width, .base = 700};
-  attention.rotary->scaling = {
-      .kind = RotaryScalingKind::kDynamic, .factor = 2, .original_context = 4};
+  attention.rotary->width = attention.head_width;
+  attention.rotary->base = 700;
+  RotaryScaling& scaling = attention.rotary->scaling;
+  scaling.kind = RotaryScalingKind::kDynamic;
+  scaling.factor = 2;
+  scaling.original_context = 4;
   return spec;
 }
 

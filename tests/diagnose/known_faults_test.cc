@@ -36,10 +36,10 @@ TEST(KnownFaults, EachIsAFormThatExists) {
     note_forms(model.program(), model.weights(), told);
   }
   ModelSpec spec = small_decoder();
-  AttentionSpec& attention = spec.stack.blocks[0].attention;
-  attention.rotary = RotarySpec{.width = attention.head_width};
-  attention.rotary->scaling = {
-      .kind = RotaryScalingKind::kDynamic, .factor = 2, .original_context = 4};
+  RotaryScaling& scaling = spec.stack.blocks[0].attention.rotary->scaling;
+  scaling.kind = RotaryScalingKind::kDynamic;
+  scaling.factor = 2;
+  scaling.original_context = 4;
   const TestModel dynamic = make_model(spec, 3);
   note_forms(dynamic.program(), dynamic.sources, told);
   for (const KnownFault& fault : known_faults()) {

@@ -137,7 +137,9 @@ def far(site, value, right):
 
 
 def states(id, report, did, normed, model="llama", **more_words):
-    """A list of hidden states whose last is the stream after the last norm, or before it."""
+    """A list of hidden states whose last is the stream after the last norm, or before it: the step that it is taken for."""
+    last = "final_norm" if normed else f"blocks.{sizes.tiny(model).changes['num_hidden_layers'] - 1}.resid_post"
+
     def make(folder):
         patient = Patient(sizes.tiny(model))
         net = patient.build()
@@ -152,7 +154,7 @@ def states(id, report, did, normed, model="llama", **more_words):
         path = folder / "dump.safetensors"
         save_file(named | {"logits": out.logits} | patient.companions(), path)
         return Made(path, None)
-    add(Row(id, report, did, model, make, status="match", **more_words))
+    add(Row(id, report, did, model, make, status="match", says={"sites": last}, **more_words))
 
 
 def refused(id, report, did, change, model, error):

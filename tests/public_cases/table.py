@@ -45,7 +45,7 @@ kit("R8", "antonellof/ferrox#39", "linear factor on the sliding layers, too", "s
 kit("R11", f"{VLLM}#3488", "dynamic base grown at any length", "dynamic_base_grown_at_once", "llama_dynamic")
 kit("R11", "lablup/mlxcel#1324", "positions multiplied by the factor", "dynamic_positions_times_factor", "llama_dynamic")
 passes("R12", f"{HF}#25104", "cached keys keep the base of their time", (12, *[1] * 10), "q_rot", model="llama_dynamic_short",
-       cause="rope.scaling")
+       cause="rope.scaling", says={"known_fault": "transformers"})
 kit("R13", "mlc-ai/mlc-llm#3375", "always the long divisors", "always_the_long_divisors", "phi3_longrope")
 kit("R14", "ml-explore/mlx-lm#1698", "all channels turn", "all_dimensions_rotated", "phi")
 kit("R14", f"{VLLM}#43770", "exponents over the whole head", "exponent_by_head_width", "gpt_neox")
@@ -93,7 +93,7 @@ kit("A23", "Cerebras/modelzoo#85", "norms of q and k never called", "qk_norm_mis
 kit("A24", "sbryngelson/ANEForge#253", "biases of q, k, v not loaded", "attention_biases_not_loaded", "qwen2")
 sound("A25", f"{HF}#27114", "rows of padding are NaN in the last block", "rows_of_padding_are_nan", "llama")
 kit("A25", "pytorch/pytorch#103749", "rows of padding are NaN, and later blocks read them", "rows_of_padding_are_nan", "llama",
-    layers=(0,), first="blocks.1.attn_mix", status="unknown", says={"first_nan": ""})
+    layers=(0,), first="blocks.1.pattern", status="unknown", says={"first_nan": ""})
 
 # ------------------------------------------------------------------ MLP
 

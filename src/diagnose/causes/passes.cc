@@ -71,6 +71,7 @@ void positions_restart(const Place& place, Forms& forms, const std::vector<Value
                .fix = "Start a pass's positions behind the cached tokens."},
               place.shown(values),
               [values, cut](Edited& edited, Numbers n) {
+                edited.every_row = true;
                 for (ValueId value : values) {
                   StepParams& params = maker(edited.program, value).params;
                   if (auto* rotary = std::get_if<RotaryParams>(&params)) {
@@ -141,6 +142,7 @@ void frequencies_in_time(const Place& place, Forms& forms, const std::vector<Val
        .fix = "Cache keys before the rotation, or turn them again when the frequencies change."},
       place.shown(values),
       [values, spec, width = place.block()->attention.head_width](Edited& edited, Numbers n) {
+        edited.every_row = true;
         for (ValueId value : values) {
           replace_by_custom(edited.program, value,
                             turned_in_time(spec, width, static_cast<int64_t>(n[0])));

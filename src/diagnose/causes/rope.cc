@@ -2,12 +2,67 @@
 
 #include <fmt/format.h>
 
-#include "diagnose/causes/mixed_pairs.h"
+#include <cmath>
+
 #include "diagnose/causes/passes.h"
 #include "diagnose/causes/rotary_steps.h"
+#include "runtime/rotary_table.h"
 
 namespace mainstem::causes {
 namespace {
+
+/// A rotation by any frequencies and one factor.
+RotarySpec with_frequencies(RotarySpec spec, const std::vector<double>& frequencies,
+                            double factor) {
+  spec.scaling = {};
+  spec.scaling.kind = factor == 1 ? RotaryScalingKind::kDivisors : RotaryScalingKind::kLongRope;
+  spec.scaling.attention_factor = factor;
+  for (size_t j = 0; j < frequencies.size(); ++j) {
+    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(spec.width);
+    spec.scaling.short_divisors.push_back(std::pow(spec.base, exponent) / frequencies[j]);
+  }
+  spec.scaling.long_divisors = spec.scaling.short_divisors;
+  return spec;
+}
+
+/// The pairs of one form, each channel by the angle that it has in the other: the first channels of
+/// the pairs from one rotation, the second ones from another, so that angles are as exact as in
+/// any.
+void mix_forms(Program& program, ValueId value, RotaryPairing pairs) {
+  const auto right = std::get<RotaryParams>(maker(program, value).params);
+  const bool halves = pairs == RotaryPairing::kHalfSplit;
+  const int64_t width = right.rotary.width, half = width / 2, head_width = right.head_width;
+  const RotaryFrequencies angles = rotary_frequencies(right.rotary, 1);
+  const auto rotation = [&](bool second) {
+    std::vector<double> frequencies;
+    for (int64_t j = 0; j < half; ++j) {
+      const int64_t channel = halves ? j + (second ? half : 0) : 2 * j + (second ? 1 : 0);
+      const int64_t angle_of = halves ? channel / 2 : channel % half;
+      frequencies.push_back(angles.frequency[static_cast<size_t>(angle_of)]);
+    }
+    RotaryParams params = right;
+    params.rotary = with_frequencies(right.rotary, frequencies, angles.attention_factor);
+    params.rotary.pairing = pairs;
+    return params;
+  };
+  const ValueId source = maker(program, value).inputs[0];
+  maker(program, value).params = rotation(false);
+  insert_before(program, value,
+                custom_step({.note = "pairs of one form, angles of the other",
+                             .apply = [=](std::span<const std::span<const double>> in,
+                                          std::span<double> out, int64_t) {
+                               for (size_t i = 0; i < out.size(); ++i) {
+                                 const auto e = static_cast<int64_t>(i) % head_width;
+                                 const bool first = halves ? e < half : e % 2 == 0;
+                                 out[i] = in[first || e >= width ? 0 : 1][i];
+                               }
+                             }}));
+  const ValueId made = maker(program, value).inputs[0];
+  const ValueId other = insert_step(
+      program, made,
+      {.op = Op::kRotary, .inputs = {source}, .params = rotation(true), .formula = "turned"});
+  maker(program, value).inputs.push_back(other);
+}
 
 std::string_view text(RotaryPairing pairing) {
   return pairing == RotaryPairing::kHalfSplit ? "channel j turns with j + r/2 (half-split)"
@@ -47,7 +102,7 @@ void rope_pairing(const Place& place, Forms& forms) {
                         "the rotate function of the other",
          .fix = "Take the angles and the rotate function from one form."},
         place.shown(values), [values, pairs](Edited& edited, Numbers) {
-          for (ValueId value : values) mix_pairs(edited.program, value, pairs);
+          for (ValueId value : values) mix_forms(edited.program, value, pairs);
         });
   };
   // The rotate function is wrong, then the angles are.
