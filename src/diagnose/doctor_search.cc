@@ -9,6 +9,7 @@
 #include <limits>
 #include <tuple>
 
+#include "diagnose/doctor_casts.h"
 #include "diagnose/doctor_pairs.h"
 #include "diagnose/doctor_small.h"
 #include "diagnose/doctor_trials.h"
@@ -51,6 +52,9 @@ class Doctor {
       }
     }
     for (const SmallMistake& mistake : small_mistakes(trials_)) explain_small(mistake);
+    if (std::string order = order_of_casts(trials_); !order.empty()) {
+      judged_.report().notes.push_back(std::move(order));
+    }
     for (size_t i = 0; i < found_.size(); ++i) found_[i].order = i;
     std::sort(found_.begin(), found_.end(), [](const FoundCause& a, const FoundCause& b) {
       return std::tuple(*a.steps.begin(), a.order) < std::tuple(*b.steps.begin(), b.order);

@@ -28,7 +28,7 @@ struct FoundCause {
   size_t order = 0;  ///< among those found
 };
 
-/// Explains every wrong step of a judged dump.
+/// Explains every wrong step of a judged dump, and notes in its report what is no mistake.
 std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options);
 
 }  // namespace mainstem
