@@ -105,6 +105,22 @@ TEST_P(CausesOfFamily, EveryFormShowsWhereItSays) {
   }
 }
 
+// A second mistake is looked for in a program that has one already.
+TEST_P(CausesOfFamily, AFormFitsAProgramWithAnotherOneOrIsNoneOfIts) {
+  for (int layer : {-1, 1}) {
+    for (const Form& first : forms(model_.program(), model_.weights(), layer)) {
+      const Edited edited = first.make(testing::usual(first));
+      WeightSources sources = edited.weights;
+      sources.insert(model_.weights().begin(), model_.weights().end());
+      for (const Form& second : forms(edited.program, sources, layer)) {
+        SCOPED_TRACE(testing::describe(first, {}) + ", then " + testing::describe(second, {}));
+        const Edited both = second.make(testing::usual(second));
+        EXPECT_NO_THROW(validate(both.program));
+      }
+    }
+  }
+}
+
 // Products that absorb their neighbours in float32, and imitated arithmetics, run the same edits.
 TEST_P(CausesOfFamily, EveryFormRunsInEveryArithmetic) {
   const auto logits = [&](const std::shared_ptr<const BoundProgram>& bound,

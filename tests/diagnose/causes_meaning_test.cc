@@ -120,6 +120,25 @@ TEST(CauseMeaning, PerHeadRowsReadAsBlocks) {
   }
 }
 
+// Rows [Q; K; V] of two kv heads, taken for [Q; k; v] of one: v is the second key head.
+TEST(CauseMeaning, RowsReadAsThoseOfOneKvHead) {
+  const Model model = family("phi3");
+  const AttentionSpec& spec = model.spec().stack.blocks[0].attention;
+  ASSERT_EQ(spec.kv_heads, 2);
+  const Form form = form_of(forms_at(model, 0), "attn.qkv_split", "of 1 kv heads, three blocks");
+  const Both values = run(model, form, kTokens);
+  EXPECT_EQ(values.wrong.at("blocks.0.q"), values.right.at("blocks.0.q"));
+  const auto& keys = values.right.at("blocks.0.k");
+  const auto width = static_cast<size_t>(spec.head_width);
+  for (size_t head = 0; head < static_cast<size_t>(kRows) * 2; ++head) {
+    const size_t row = head / 2;
+    for (size_t e = 0; e < width; ++e) {
+      EXPECT_EQ(values.wrong.at("blocks.0.k")[head * width + e], keys[2 * row * width + e]);
+      EXPECT_EQ(values.wrong.at("blocks.0.v")[head * width + e], keys[(2 * row + 1) * width + e]);
+    }
+  }
+}
+
 TEST(CauseMeaning, ADoubledPositionBias) {
   const Model model = family("falcon_rw");
   const Form form = form_of(forms_at(model, 0), "attn.position_bias", "twice");
@@ -149,6 +168,25 @@ TEST(CauseMeaning, AHiddenOwnKeyLeavesTheFirstRowUniform) {
       EXPECT_EQ(square_at(values.wrong, "pattern", 1, i, j) != 0, j < i) << i << ' ' << j;
     }
   }
+}
+
+TEST(CauseMeaning, ARowWithoutKeysMayBeZero) {
+  const Model model = family("llama");
+  const Both values =
+      run(model, form_of(forms_at(model, 0), "attn.causal_mask", "without keys is zero"), kTokens);
+  for (int64_t j = 0; j < kRows; ++j) {
+    EXPECT_EQ(square_at(values.wrong, "pattern", 0, 0, j), 0);
+    EXPECT_EQ(square_at(values.wrong, "pattern", 0, 1, j), j == 0 ? 1 : 0);
+  }
+}
+
+TEST(CauseMeaning, AnOutputThatIsNotAddedLeavesTheStream) {
+  const Model model = family("llama");
+  const Both values =
+      run(model, form_of(forms_at(model, 0), "residual.missing", "not added (attention only)"),
+          kTokens);
+  EXPECT_EQ(values.wrong.at("blocks.0.resid_mid"), values.wrong.at("blocks.0.resid_pre"));
+  EXPECT_NE(values.wrong.at("blocks.0.resid_post"), values.wrong.at("blocks.0.resid_pre"));
 }
 
 TEST(CauseMeaning, ACapBehindTheMaskShowsHiddenKeys) {

@@ -34,7 +34,7 @@ TEST(DoctorCasts, TheOrderOfTheDumpIsNamed) {
     EXPECT_EQ(first.diff.verdict, DiffVerdict::kMatch);
     EXPECT_THAT(first.diff.notes,
                 Contains(HasSubstr("norms' values are round(x̂) · w bit for bit")));
-    ASSERT_THAT(describe({type, 1}), HasSubstr("norms cast after weights"));
+    ASSERT_THAT(describe({type, 1}), HasSubstr("fused kernels: float32 inside a step"));
     const DoctorReport last = report_of("llama", {type, 1});
     EXPECT_THAT(last.causes, IsEmpty());
     EXPECT_THAT(last.diff.notes, Contains(HasSubstr("norms' values are round(x̂ · w) bit for bit")));

@@ -181,19 +181,37 @@ def misses(outcomes, command):
     return "\n".join(lines)
 
 
+INTRODUCTION = """\
+# Mistakes made on purpose, and what the doctor says
+
+Mistakes made in transformers models (`tests/mutations`): modules and functions patched, weights edited, config
+words changed. The tiny random models and the dumps are made on the spot; the doctor sees neither the mistake nor
+the right model's values. This page is written by the kit:
+
+    tools/lane mutations --markdown docs/mutations.md
+    tools/lane mutations --case 'phi3/one_kv_head_of_several/*' --keep FOLDER
+    tools/lane mutations --sample 300 --seed 2
+    tools/lane mutations-verify
+
+The first makes the sample of seed {seed} again, the second one mistake with its model and dump kept, the third
+another sample; the last holds the kit against itself: every mistake in every family must first show at the step that
+it is filed under. `.cache/logs/mutations.md` then has what was said of each pair that is not right.
+
+*Visible* are the pairs whose first wrong step differs by at least five times the [envelope](diff.md). The first step
+is right if `first` is the step where the wrong model's values first part from the right one's; a
+[cause](causes.md) is proved if its id stands there with the status *proved*; a false proof is any other proved
+cause. Mistakes that are none of the known causes are called unknown: they must be found and nothing may be proved.
+
+{pairs} pairs, {visible} visible: first step right in {first}, cause proved in {proved}, {false} false proofs.
+"""
+
+
 def markdown(outcomes, arguments):
     """The tables of the docs."""
     found = totals(outcomes)
-    lines = [
-        "# Mistakes made on purpose, and what the doctor says", "",
-        "Mistakes made in transformers models (`tests/mutations`): modules and functions patched, weights edited, config words "
-        "changed. The tiny random models and the dumps are made on the spot; the doctor sees neither the mistake nor the right "
-        "model's values. *Visible* are the pairs whose first wrong step differs by at least five times the envelope. The first "
-        "step is right if `first` is the step where the wrong model's values first part from the right one's; a cause is "
-        "proved if its id stands there with the status *proved*; a false proof is any other proved cause. Mistakes that are "
-        "none of the known causes are called unknown: they must be found and nothing may be proved.", "",
-        f"{len(outcomes)} pairs, seed {arguments.seed}: first step right in {share(found['first'], found['visible'])}, cause "
-        f"proved in {share(found['proved'], found['known'])}, {found['false']} false proofs.", ""]
+    lines = [INTRODUCTION.format(seed=arguments.seed, pairs=len(outcomes), visible=found["visible"],
+                                 first=share(found["first"], found["visible"]),
+                                 proved=share(found["proved"], found["known"]), false=found["false"])]
     for title, key in (("cause", lambda each: each.cause), ("family", lambda each: each.family),
                        ("type", lambda each: each.dtype), ("dump", lambda each: each.kind)):
         lines += ["| " + " | ".join((title,) + COLUMNS[1:]) + " |", "|---" * len(COLUMNS) + "|"]

@@ -22,6 +22,9 @@ struct SumAt {
 std::vector<SumAt> sums_of(const Place& place) {
   std::vector<SumAt> result;
   for (const SubLayer& part : place.sub_layers()) {
+    const bool adds =
+        place.is(part.sum, Op::kAdd) && maker(place.program(), part.sum).inputs.size() > 1;
+    if (!adds) continue;
     if (!result.empty() && result.back().sum == part.sum) {
       result.back().label = "the block";
       continue;
@@ -121,6 +124,8 @@ void mlp_gate_value_swapped(const Place& place, Forms& forms) {
               reroute(edited.program, act, *gate, *value);
               reroute(edited.program, hidden, *value, *gate);
             });
+  const bool linear = place.is(*gate, Op::kLinear) && place.is(*value, Op::kLinear);
+  if (!linear) return;
   forms.add(
       {.yours = "the matrices of gate and value are exchanged",
        .reference = "each has its own",
@@ -178,7 +183,14 @@ void residual_missing(const Place& place, Forms& forms) {
                 }
               });
   };
-  const auto& parts = place.sub_layers();
+  std::vector<SubLayer> parts = place.sub_layers();
+  std::erase_if(parts, [&](const SubLayer& part) {
+    const auto& added = maker(place.program(), part.sum).inputs;
+    const auto adds = [&](ValueId value) {
+      return std::find(added.begin(), added.end(), value) != added.end();
+    };
+    return !adds(part.stream) || !adds(part.out);
+  });
   drop(parts, "");
   for (const SubLayer& part : parts) drop({part}, fmt::format(" ({} only)", part.label));
 }
@@ -270,6 +282,9 @@ void scaled_in_sum(const Place& place, Forms& forms) {
 void residual_scale(const Place& place, Forms& forms) {
   if (place.block() == nullptr) return;
   const double right = place.block()->residual_multiplier;
+  for (const SubLayer& part : place.sub_layers()) {
+    if (right != 1 && !place.is(part.out, Op::kScale)) return;
+  }
   const auto add = [&](Words words, const std::function<double(Numbers)>& factor,
                        const std::vector<FreeNumber>& numbers) {
     const auto& parts = place.sub_layers();
@@ -360,6 +375,7 @@ void block_parallel(const Place& place, Forms& forms) {
     return;
   }
   const bool shared = place.block()->residual == ResidualForm::kParallelSharedNorm;
+  if (shared && attention.norm != kNoId && !place.is(attention.norm, Op::kNorm)) return;
   const std::string fix = "Feed both sub-layers the block's input.";
   forms.add({.yours = "sequential: the MLP reads the stream after attention",
              .reference = "parallel: the MLP reads the block's input",

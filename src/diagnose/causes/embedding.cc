@@ -78,6 +78,10 @@ void scaled_table(const Place& place, Forms& forms, const std::string& reference
         .usual = {root, 1 / root, 0.5, 2}}});
 }
 
+bool reads_positions(const Place& place, ValueId value) {
+  return place.is(value, Op::kEmbedPositions) || place.is(value, Op::kSinusoid);
+}
+
 Change change_embed(ValueId value, std::function<void(EmbedParams&, Numbers)> change) {
   return [value, change = std::move(change)](Edited& edited, Numbers n) {
     change(std::get<EmbedParams>(maker(edited.program, value).params), n);
@@ -163,7 +167,7 @@ void embed_scale(const Place& place, Forms& forms) {
 
 void embed_position_offset(const Place& place, Forms& forms) {
   const auto positions = place.find(Site::kPosEmbed);
-  if (place.layer() >= 0 || !positions) return;
+  if (place.layer() >= 0 || !positions || !reads_positions(place, *positions)) return;
   const int64_t right = place.stack().position_offset;
   std::vector<double> usual{1, 2, -1};
   if (right != 0) usual.insert(usual.begin(), static_cast<double>(-right));
@@ -197,7 +201,7 @@ void embed_position_offset(const Place& place, Forms& forms) {
 
 void embed_position_kind(const Place& place, Forms& forms) {
   const auto positions = place.find(Site::kPosEmbed);
-  if (place.layer() >= 0 || !positions) return;
+  if (place.layer() >= 0 || !positions || !reads_positions(place, *positions)) return;
   const PositionKind right = place.stack().positions;
   const std::string usual_place = "the position embedding's constructor";
   const auto become = [&](std::string yours, PositionKind kind) {
@@ -276,7 +280,7 @@ void embed_token_type(const Place& place, Forms& forms) {
                             {.op = Op::kScale, .params = ScaleParams{0}, .formula = "zeros"});
             });
   const int64_t rows = place.stack().token_types;
-  if (rows < 2) return;
+  if (rows < 2 || !place.is(*types, Op::kEmbedTypes)) return;
   forms.add({.yours = "every token has one type",
              .reference = "row of the token's type, 0 where none are given",
              .usual_place = "the arguments of the model: types handed over in another place",

@@ -13,6 +13,7 @@ void head_final_norm(const Place& place, Forms& forms) {
   if (place.layer() >= 0) return;
   const auto norm = place.find(Site::kFinalNorm);
   const std::string usual_place = "the model's forward between the last block and the head";
+  if (norm && !place.is(*norm, Op::kNorm)) return;
   if (norm) {
     forms.add({.yours = "the head reads the stream as it is",
                .reference = "the head reads its norm",
@@ -54,7 +55,7 @@ void head_final_norm(const Place& place, Forms& forms) {
 
 void head_tied(const Place& place, Forms& forms) {
   const auto head = place.find(Site::kHead);
-  if (place.layer() >= 0 || !head) return;
+  if (place.layer() >= 0 || !head || !place.is(*head, Op::kLinear)) return;
   const Program& program = place.program();
   const WeightId own = maker(program, *head).weights[0];
   const auto& shape = program.weight(own).shape;
@@ -85,6 +86,7 @@ void head_softcap(const Place& place, Forms& forms) {
   const auto logits = place.find(Site::kLogits), head = place.find(Site::kHead);
   if (place.layer() >= 0 || !logits || !head) return;
   const double right = place.program().spec.head.logit_cap;
+  if (right != 0 && !place.is(*logits, Op::kSoftCap)) return;
   const std::string usual_place = "the model's forward behind the head (final_logit_softcapping)";
   const std::string reference =
       right == 0 ? "no cap" : fmt::format("{0} · tanh(x / {0})", number(right));
@@ -136,7 +138,11 @@ void head_scale(const Place& place, Forms& forms) {
                                      : fmt::format("Multiply the logits by {}.", number(right));
   // Before a cap, where there is one.
   ValueId scaled = *logits;
-  if (spec.logit_cap != 0) scaled = maker(place.program(), scaled).inputs[0];
+  if (spec.logit_cap != 0) {
+    if (!place.is(scaled, Op::kSoftCap)) return;
+    scaled = maker(place.program(), scaled).inputs[0];
+  }
+  if (right != 1 && !place.is(scaled, Op::kScale)) return;
   const auto set = [right, scaled, capped = spec.logit_cap != 0](Edited& edited, double factor) {
     if (right != 1) {
       maker(edited.program, scaled).params = ScaleParams{factor};

@@ -191,10 +191,13 @@ void attn_kv_swapped(const Place& place, Forms& forms) {
                       .reference = "each has its own",
                       .usual_place = "the loader's table of names, or the split of a fused matrix",
                       .fix = "Give k and v the matrices of their own names."};
-    forms.add(words, place.shown({attention.k, attention.v}),
-              [k = attention.k, v = attention.v](Edited& edited, Numbers) {
-                std::swap(maker(edited.program, k).weights, maker(edited.program, v).weights);
-              });
+    const bool products = place.is(attention.k, Op::kLinear) && place.is(attention.v, Op::kLinear);
+    if (products) {
+      forms.add(words, place.shown({attention.k, attention.v}),
+                [k = attention.k, v = attention.v](Edited& edited, Numbers) {
+                  std::swap(maker(edited.program, k).weights, maker(edited.program, v).weights);
+                });
+    }
     Words read = words;
     read.yours = "attention takes v for keys and k for values";
     read.reference = "q · kᵀ, then pattern · v";
@@ -206,6 +209,7 @@ void attn_kv_swapped(const Place& place, Forms& forms) {
                 std::swap(inputs[1], inputs[2]);
               });
     for (bool both_keys : {true, false}) {
+      if (!products) break;
       const ValueId changed = both_keys ? attention.v : attention.k;
       const ValueId other = both_keys ? attention.k : attention.v;
       Words one = words;

@@ -36,15 +36,24 @@ std::vector<Moved> moved_parts(const Place& place) {
   const NormPlacement placement = place.block()->placement;
   for (const SubLayer& part : place.sub_layers()) {
     Moved moved{.part = part, .pre = part.norm};
-    if (placement == NormPlacement::kPost) moved.sum = part.result;
-    if (placement == NormPlacement::kSandwich || placement == NormPlacement::kOutputOnly) {
-      // A multiplier may stand behind it.
-      moved.out = part.out;
-      while (maker(place.program(), moved.out).op != Op::kNorm) {
-        moved.out = maker(place.program(), moved.out).inputs[0];
-      }
+    switch (placement) {
+      case NormPlacement::kPre:
+        if (place.is(moved.pre, Op::kNorm)) result.push_back(std::move(moved));
+        break;
+      case NormPlacement::kPost:
+        moved.sum = part.result;
+        if (place.is(moved.sum, Op::kNorm)) result.push_back(std::move(moved));
+        break;
+      case NormPlacement::kSandwich:
+      case NormPlacement::kOutputOnly:
+        // A multiplier may stand behind it.
+        moved.out = part.out;
+        while (place.is(moved.out, Op::kScale)) {
+          moved.out = maker(place.program(), moved.out).inputs[0];
+        }
+        if (place.is(moved.out, Op::kNorm)) result.push_back(std::move(moved));
+        break;
     }
-    result.push_back(std::move(moved));
   }
   return result;
 }
@@ -68,7 +77,8 @@ void add_for_parts(const Place& place, Forms& forms, const Words& words, const P
       for (const Moved& part : chosen) change(edited, part);
     });
   };
-  add(parts, "");
+  // Where a mistake took one of the norms away, the others may still move.
+  if (parts.size() == place.sub_layers().size()) add(parts, "");
   for (const Moved& part : parts) add({part}, fmt::format(" ({} only)", part.part.label));
 }
 

@@ -42,6 +42,10 @@ SiteId Place::site_id(Site site) const {
 
 std::optional<ValueId> Place::find(Site site) const { return program_->find_value(site_id(site)); }
 
+bool Place::is(ValueId value, Op op) const {
+  return value != kNoId && maker(*program_, value).op == op;
+}
+
 bool Place::is_here(const Step& step, StepId id) const {
   return step.layer == layer_ && id >= first_step_ && id < last_step_;
 }

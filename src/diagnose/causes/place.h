@@ -54,6 +54,8 @@ class Place {
 
   /// The value of a site here.
   std::optional<ValueId> find(Site site) const;
+  /// Whether a step of the op makes the value. A program with a mistake in it may have another.
+  bool is(ValueId value, Op op) const;
   /// The values that the steps of an op make here, in order.
   std::vector<ValueId> made_by(Op op) const;
   /// The steps here that read a value, by what they make.

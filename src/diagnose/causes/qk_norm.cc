@@ -10,7 +10,7 @@ namespace mainstem::causes {
 namespace {
 
 std::vector<NormAt> head_norms(const Place& place) {
-  if (place.block() == nullptr) return {};
+  if (place.block() == nullptr || !place.block()->attention.qk_norm) return {};
   std::vector<NormAt> norms = place.norms();
   std::erase_if(norms, [](const NormAt& norm) { return !norm.of_heads; });
   return norms;
@@ -50,7 +50,7 @@ void exchange_steps(Program& program, ValueId first, ValueId second) {
 void qk_norm_order(const Place& place, Forms& forms) {
   const auto q_norm = place.find(Site::kQNorm), k_norm = place.find(Site::kKNorm);
   const auto q_rot = place.find(Site::kQRot), k_rot = place.find(Site::kKRot);
-  if (!q_norm || !q_rot) return;
+  if (!q_norm || !q_rot || !place.block()->attention.qk_norm) return;
   const bool after = spec_of(place).after_rotary;
   const AttentionAt& attention = place.attentions().front();
   const Words words{

@@ -5,7 +5,8 @@
 namespace mainstem::causes {
 
 std::vector<ValueId> turned(const Place& place) {
-  return place.block() != nullptr ? place.made_by(Op::kRotary) : std::vector<ValueId>{};
+  if (place.block() == nullptr || !place.block()->attention.rotary) return {};
+  return place.made_by(Op::kRotary);
 }
 
 const RotarySpec& rotary_spec(const Place& place) { return *place.block()->attention.rotary; }

@@ -141,8 +141,10 @@ def run_in_sequence(patient, layers):
 
 # ----------------------------------------------------------------------- none of the known causes
 
-@mistake("unknown", "resid_post", on=rewirable, where=lambda patient: list(patient.layers)[1:])
+@mistake("unknown", "resid_post", on=rewirable, where=lambda patient: list(patient.layers)[1:],
+         also=("residual.missing", "residual.source"))
 def block_skipped(patient, layers):
+    """Its numbers are those of outputs that are not added, to the stream that entered the block."""
     def replace(model, n):
         from tiny.sites import LAYOUTS
         block = model.base_model.get_submodule(LAYOUTS[patient.tiny.layout].layers)[n]
