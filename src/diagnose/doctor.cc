@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "diagnose/doctor_search.h"
+#include "diagnose/known_roundings.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -128,6 +129,9 @@ DoctorReport doctor(const Model& model, const Dump& dump, const DiffOptions& opt
     std::vector<FoundCause> causes = find_causes(judged, options);
     predict(model, judged, options, causes, report);
     for (FoundCause& each : causes) report.causes.push_back(std::move(each.cause));
+  }
+  if (judged.report().verdict != DiffVerdict::kIncomparable) {
+    for (Cause& each : known_roundings(judged, options)) report.causes.push_back(std::move(each));
   }
   report.diff = std::move(judged.report());
   return report;
