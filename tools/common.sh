@@ -181,9 +181,9 @@ PARITY_WHEELS=(transformers==5.24.0 jinja2==3.1.6 tokenizers==0.23.3 sentencepie
   safetensors==0.8.0 numpy)
 # What builds and tests the Python package.
 PYTHON_WHEELS=(scikit-build-core==1.1.2 nanobind==3.1.0 pytest==9.2.0)
-# Programs whose dumps must not be taken for mistakes. llama.cpp is compiled on the spot.
+# Programs whose dumps must not be taken for mistakes; xllamacpp is a build of llama.cpp.
 DUMP_WHEELS=(onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 transformer-lens==3.9.0
-  llama-cpp-python==0.3.36)
+  xllamacpp==2026.10.11549)
 
 make_venv() {
   # A half-made environment has no pip yet.

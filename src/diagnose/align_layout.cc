@@ -271,6 +271,11 @@ Numbers columns_of(const Numbers& whole, int64_t width, const std::vector<int64_
   return part;
 }
 
+bool any_known(const Numbers& numbers) {
+  return numbers.known.empty() ||
+         std::any_of(numbers.known.begin(), numbers.known.end(), [](uint8_t k) { return k != 0; });
+}
+
 bool agree(const Numbers& a, const Numbers& b) {
   if (a.data.size() != b.data.size()) return false;
   const auto error = [](const Numbers& of, size_t i) {

@@ -55,6 +55,8 @@ Numbers in_value_order(const Numbers& theirs, const Layout& layout, const Shape&
 /// The channels `columns` of a fused tensor in [B,T,width] order.
 Numbers columns_of(const Numbers& whole, int64_t width, const std::vector<int64_t>& columns);
 
+/// A part of a printed tensor may have none that was printed.
+bool any_known(const Numbers& numbers);
 /// Do both know some of the same elements, and agree in all of those up to how they were printed?
 bool agree(const Numbers& a, const Numbers& b);
 

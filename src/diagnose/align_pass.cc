@@ -336,6 +336,10 @@ std::optional<Chosen> AlignPass::choose(const Place& place) {
                         return each.value == place.value;
                       });
     Chosen found = read_source(place, source);
+    if (!any_known(found.numbers)) {
+      taken_.insert(source);
+      continue;
+    }
     if (!best) {
       // What may stand for something else is left open until it fits somewhere.
       if (!found.close && first && !only) {

@@ -8,6 +8,7 @@
 
 #include "diagnose/doctor_search.h"
 #include "diagnose/known_faults.h"
+#include "diagnose/known_roundings.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -136,6 +137,7 @@ DoctorReport doctor(const Model& model, const Dump& dump, const DiffOptions& opt
       }
       report.causes.push_back(std::move(cause));
     }
+    for (Cause& each : known_roundings(judged, options)) report.causes.push_back(std::move(each));
   }
   report.diff = std::move(judged.report());
   return report;

@@ -57,11 +57,55 @@ def line(name, found):
     return text + (f"; {found['error']}" if found["error"] else "")
 
 
+KINDS = (("stream", ("embed", "resid", "sum", "attn_out", "mlp_out")), ("norm", ("norm",)),
+         ("product", ("q", "k", "v", "attn_proj", "mlp_gate", "mlp_value", "mlp_pre", "mlp_proj", "head", "logits")),
+         ("rotary", ("q_rot", "k_rot")), ("scores", ("scores",)), ("pattern", ("pattern",)), ("mixture", ("attn_mix",)),
+         ("activation", ("mlp_act", "mlp_hidden")))
+
+
+def kind_of(site):
+    """The column of a step."""
+    last = site.rsplit(".", 1)[-1]
+    for kind, words in KINDS[2:]:
+        if last in words:
+            return kind
+    return "norm" if last.endswith("norm") else "stream"
+
+
+WAYS = {"eager": "float32, eager", "sdpa": "float32, sdpa", "compiled": "float32, compiled", "bf16": "bfloat16",
+        "f16": "float16", "returned": "float32, outputs", "debugger": "float32, debugger", "f32": "float32",
+        "processed": "weights folded and centred", "flash": "flash attention", "full": "all numbers"}
+PROGRAMS = {"torch": "PyTorch", "transformers": "PyTorch", "permuted": "PyTorch, rows permuted", "lens": "TransformerLens",
+            "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "llama_cpp": "llama.cpp", "plain_cpp": "plain C++"}
+
+
+def row_of(recipe, arithmetic):
+    program = next(text for start, text in PROGRAMS.items() if recipe.startswith(start + "_"))
+    ways = [text for word, text in WAYS.items() if word in recipe.split("_")[1:]]
+    ways += ["real models"] if "real" in recipe or (program == "llama.cpp" and recipe.split("_")[2] in (
+        "smollm2", "gemma3") and "tiny" not in recipe) else []
+    return f"{program}, {', '.join(ways)}" if ways else program, arithmetic
+
+
 def markdown(results):
-    rows = ["| dump | verdict | steps judged | largest ratio | at |", "|---|---|---|---|---|"]
-    rows += [f"| {name} | {found['verdict']} | {found['judged']} | {found['ratio']:.2f} | `{found['at']}` |"
-             for name, found in results]
-    return "\n".join(rows) + "\n"
+    """The largest ratio of local error and envelope of each kind of step, by program and type."""
+    rows, counts = {}, {}
+    for name, words, report in results:
+        row = row_of(name, report.get("arithmetic", "-"))
+        cells = rows.setdefault(row, {})
+        counts[row] = counts.get(row, 0) + 1
+        for step in report.get("steps", []):
+            known = any(fnmatch.fnmatch(step["site"], fault) for fault in words["faults"])
+            if step.get("ratio") is None or known or step["verdict"] == "inherited":
+                continue
+            kind = kind_of(step["site"])
+            cells[kind] = max(cells.get(kind, 0), float(step["ratio"]))
+    kinds = [kind for kind, _ in KINDS]
+    lines = [f"| program | held to | dumps | {' | '.join(kinds)} |", "|---|---|---:|" + "---:|" * len(kinds)]
+    for row in sorted(rows):
+        cells = (f"{rows[row][kind]:.2f}" if kind in rows[row] else "" for kind in kinds)
+        lines.append(f"| {row[0]} | {row[1]} | {counts[row]} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def main():
@@ -72,17 +116,18 @@ def main():
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("recipes", nargs="*", default=["*"])
     arguments = parser.parse_args()
-    results = []
+    results, false = [], 0
     for folder in sorted(path.parent for path in arguments.dumps.glob("*/recipe.json")):
         if not any(fnmatch.fnmatch(folder.name, glob) for glob in arguments.recipes):
             continue
         try:
-            found = summarise(*judge("doctor" if arguments.doctor else "diff", arguments.mainstem, folder))
+            words, report, error = judge("doctor" if arguments.doctor else "diff", arguments.mainstem, folder)
         except subprocess.TimeoutExpired:
-            found = summarise({"faults": []}, {}, f"no answer within {TIMEOUT_SECONDS} s")
-        results.append((folder.name, found))
+            words, report, error = {"faults": []}, {}, f"no answer within {TIMEOUT_SECONDS} s"
+        found = summarise(words, report, error)
+        results.append((folder.name, words, report))
+        false += found["bad"]
         print(line(folder.name, found), flush=True)
-    false = sum(found["bad"] for _, found in results)
     print(f"{len(results)} dumps, {false} false alarms")
     if arguments.markdown:
         arguments.markdown.write_text(markdown(results))

@@ -41,5 +41,7 @@ for real, short in ((SMOLLM2, "smollm2"), (GEMMA3, "gemma3")):
 # Weights in float32; for what llama.cpp computes otherwise than the model's config says, see tests/parity/gguf_parity.py.
 for tiny in ("llama", "llama3", "llama_blocks", "qwen3", "gemma2", "gemma3", "gpt2", "bert", "gpt_neox", "falcon", "phi",
              "stablelm", "granite"):
-    recipe(f"llama_cpp_{tiny}", tiny, text())
-    recipe(f"llama_cpp_{tiny}_full", tiny, text("--full"))
+    # The one table of GELU, where the erf form is asked for.
+    faults = ("blocks.*.mlp_act",) if tiny in ("bert", "gpt_neox", "falcon") else ()
+    recipe(f"llama_cpp_tiny_{tiny}", tiny, text(), faults=faults)
+    recipe(f"llama_cpp_tiny_{tiny}_full", tiny, text("--full"), faults=faults)
