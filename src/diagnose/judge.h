@@ -100,6 +100,8 @@ class Judge {
   std::map<int, WholePass> whole_;
 };
 
+/// The same places without the last digit that printing loses: of values that were computed here.
+AlignedValue unprinted(const AlignedValue& value);
 /// Half of a unit in the last place, relative: the largest error of rounding a number once.
 double unit_roundoff(ArithmeticType type);
 /// The type on whose grid most values of the dump lie, or what the dump's kind implies.

@@ -1,0 +1,142 @@
+// Values of a lower precision than the others of their dump.
+
+#include <algorithm>
+#include <cmath>
+
+#include "diagnose/judge.h"
+
+namespace mainstem {
+namespace {
+
+/// A lower precision must account for this share of the squared error.
+constexpr double kExplained = 0.5;
+/// One value that is rounded gives the very same numbers, but where a tie falls otherwise.
+constexpr double kExplainedByOne = 0.9;
+constexpr double kLargestOfOneRounding = 16;
+
+/// How much smaller the squared error is beside the variant.
+double explained_share(const Difference& exact, const Difference& variant) {
+  double before = 0;
+  double after = 0;
+  for (size_t i = 0; i < exact.error.size(); ++i) {
+    if (std::isnan(variant.size[i]) || std::isnan(exact.size[i])) continue;
+    before += exact.error[i];
+    after += variant.error[i];
+  }
+  return before > 0 ? 1 - after / before : 0;
+}
+
+}  // namespace
+
+std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, const Fit& fit) {
+  std::vector<ArithmeticType> lower;
+  switch (arithmetic_) {
+    case ArithmeticType::kF64:
+      lower = {ArithmeticType::kF32, ArithmeticType::kBF16, ArithmeticType::kF16};
+      break;
+    case ArithmeticType::kF32:
+      lower = {ArithmeticType::kBF16, ArithmeticType::kF16, ArithmeticType::kQ8Act};
+      break;
+    case ArithmeticType::kF16:
+      lower = {ArithmeticType::kBF16};
+      break;
+    case ArithmeticType::kBF16:
+    case ArithmeticType::kQ8Act:
+      break;
+  }
+  if (lower.empty() || fit.exact.not_finite) return {};
+  const Replay replay(right_, weights_, ground_, value.site);
+  const std::vector<int64_t> some =
+      replay.row_wise() ? some_rows(value, &fit.exact) : std::vector<int64_t>{};
+  const Compared& rows = compared(value);
+  const std::vector<double> exact = replay.run({}, some, options_.threads, options_.cancel);
+  for (ArithmeticType type : lower) {
+    double envelope = unit_roundoff(type);
+    double share = 0;
+    for (int v = 0; v < arithmetic_variants(type); ++v) {
+      const std::vector<double> made =
+          replay.run({type, v}, some, options_.threads, options_.cancel);
+      envelope =
+          std::max(envelope,
+                   difference(unprinted(value), rows, exact, made, some, !some.empty()).relative());
+      share = std::max(share,
+                       explained_share(fit.exact, difference(value, rows, value.data, made, some)));
+    }
+    if (fit.local > kRatioBand * envelope) continue;
+    const bool stored = value.complete() && type != ArithmeticType::kQ8Act &&
+                        type != ArithmeticType::kF32 && on_grid(value.data, type);
+    if (share >= kExplained || stored) return LowerPrecision{type};
+  }
+  return one_value_rounded(value, fit, replay, lower, some);
+}
+
+/// One of the values judged together may have been stored in 16 bits: the same numbers come out.
+std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value, const Fit& fit,
+                                                       const Replay& replay,
+                                                       std::span<const ArithmeticType> types,
+                                                       std::span<const int64_t> some) {
+  for (ArithmeticType type : types) {
+    if (type != ArithmeticType::kBF16 && type != ArithmeticType::kF16) continue;
+    // No single rounding makes errors of another size.
+    if (fit.local > kLargestOfOneRounding * unit_roundoff(type)) continue;
+    for (const SiteId& site : replay.covers()) {
+      const RoundedValue rounded{
+          site, type == ArithmeticType::kBF16
+                    ? [](double x,
+                         size_t) { return double{bf16_to_f32(f32_to_bf16(static_cast<float>(x)))}; }
+                    : [](double x, size_t) {
+                        return double{f16_to_f32(f32_to_f16(static_cast<float>(x)))};
+                      }};
+      const std::vector<double> made =
+          replay.run({}, some, options_.threads, options_.cancel, rounded);
+      const Difference left = difference(value, compared(value), value.data, made, some);
+      if (explained_share(fit.exact, left) >= kExplainedByOne) return LowerPrecision{type, site};
+    }
+  }
+  return {};
+}
+
+bool on_grid(std::span<const double> values, ArithmeticType type) {
+  bool any = false;
+  for (double v : values) {
+    if (v == 0 || !std::isfinite(v)) continue;
+    const auto narrow = static_cast<float>(v);
+    if (static_cast<double>(narrow) != v) return false;
+    const float back = type == ArithmeticType::kBF16 ? bf16_to_f32(f32_to_bf16(narrow))
+                                                     : f16_to_f32(f32_to_f16(narrow));
+    if (back != narrow) return false;
+    any = any || (v != 1 && v != -1);
+  }
+  return any;
+}
+
+ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options) {
+  if (options.dtype) return *options.dtype;
+  // Its cache and patterns are float16 whatever the weights are, and only quantised ones round what
+  // their products read.
+  if (dump.format() == DumpFormat::kLlamaText) return ArithmeticType::kQ8Act;
+  // What a type holds says less than the grid: much is widened before it is written.
+  int bf16 = 0;
+  int f16 = 0;
+  int f64 = 0;
+  int all = 0;
+  for (const AlignedValue& value : aligned.values) {
+    if (!value.complete() || value.site.site == Site::kTokenEmbed) continue;
+    ++all;
+    if (value.dtype == DType::kBF16 || on_grid(value.data, ArithmeticType::kBF16)) {
+      ++bf16;
+    } else if (value.dtype == DType::kF16 || on_grid(value.data, ArithmeticType::kF16)) {
+      ++f16;
+    } else if (value.dtype == DType::kF64) {
+      const bool wide = std::any_of(value.data.begin(), value.data.end(), [](double v) {
+        return std::isfinite(v) && static_cast<double>(static_cast<float>(v)) != v;
+      });
+      f64 += wide ? 1 : 0;
+    }
+  }
+  if (bf16 * 2 > all) return ArithmeticType::kBF16;
+  if ((f16 + bf16) * 2 > all) return ArithmeticType::kF16;
+  return f64 * 2 > all ? ArithmeticType::kF64 : ArithmeticType::kF32;
+}
+
+}  // namespace mainstem
