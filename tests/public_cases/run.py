@@ -167,8 +167,8 @@ def markdown(outcomes):
             said += f". Known fault: {cause['known_fault']}"
         lines.append(f"| {row.id} | {row.report} | {family} | {row.did} | {said} | {f'`{site}`' if site else '-'} | "
                      + " | ".join(proof) + " |")
-    lines += ["", "N12 and N13 are orders of rounding: released code has both, so in half precision either lies in the envelope and is "
-              "noted, and in float32 there is no difference. Not shown here:", "",
+    lines += ["", "N12 and N13 are orders of rounding: released code has both, so in half precision either lies in the envelope, and "
+              "is noted where it holds bit for bit (N12 rounds 1 + w as well); in float32 there is no difference. Not shown here:", "",
               "| id | report | why |", "|---|---|---|"]
     lines += [f"| {name} | {report} | {why} |" for name, report, why in table.LEFT_OUT]
     return "\n".join(lines) + "\n"
