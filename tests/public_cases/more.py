@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import sizes  # noqa: F401  (puts the kit on the path)
 from mistakes import TABLE, load, mistake
 from mistakes.attention import stages
-from mistakes.norms import all_norms, change
+from mistakes.norms import all_norms, change, normed
 from mistakes.rotary import set_rotate
 from mistakes.stream import wires
 from mistakes.weights import Rows, to_halves, to_neighbours
@@ -31,6 +31,25 @@ def eps_of_a_framework(patient, layers):
 @mistake("norm.kind", "blocks.0.attn_norm", on=named("gpt2"))
 def divided_by_the_square(patient, layers):
     change(patient, layers, "norm1", power=2.0)
+
+
+def order_of_rounding(patient, early):
+    """In every norm: rounded to the run's type before the weight, or behind it."""
+    def apply(model):
+        for module in model.modules():
+            if "Norm" in type(module).__name__:
+                module.forward = lambda x, module=module: normed(patient.tiny, module, x, early=early)
+    patient.patch(apply)
+
+
+@mistake("norm.cast_order", "attn_norm", on=named("gemma"), at_once=True)
+def every_norm_rounds_first(patient, layers):
+    order_of_rounding(patient, True)
+
+
+@mistake("norm.cast_order", "attn_norm", on=named("llama"), at_once=True)
+def every_norm_rounds_last(patient, layers):
+    order_of_rounding(patient, False)
 
 
 @mistake("weight.rows_permuted", "k", on=named("llama_wide_keys"))

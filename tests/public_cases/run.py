@@ -111,6 +111,7 @@ def judge(outcome):
     held = {"yours": cause.get("parameters", {}).get("yours"), "known_fault": cause.get("known_fault"),
             "reason": report.get("reason"), "first_inf": step.get("first_inf"), "first_nan": step.get("first_nan"),
             "sites": " ".join(each["site"] for each in report.get("steps", [])),
+            "notes": " ".join(report.get("notes", [])),
             "no_fault": "" if "known_fault" not in cause else None}
     for what, text in row.says.items():
         if held[what] is None or text not in str(held[what]):
@@ -127,7 +128,9 @@ def verdict_of(outcome):
     if row.status == "incomparable":
         return f"incomparable: {outcome.report.get('reason')}"
     if row.status == "match":
-        return "match" + (f": it is `{row.says['sites']}`" if "sites" in row.says else "")
+        notes = [note for note in outcome.report.get("notes", []) if row.says.get("notes", "\n") in note]
+        return "match" + (f": it is `{row.says['sites']}`" if "sites" in row.says else "") + "".join(
+            f"; note: {note}" for note in notes)
     if row.status == "refused":
         return "refused: " + outcome.message.removeprefix("mainstem: ").split(";")[0].split("\n")[0]
     yours = cause.get("parameters", {}).get("yours", "")
@@ -165,7 +168,7 @@ def markdown(outcomes):
         lines.append(f"| {row.id} | {row.report} | {family} | {row.did} | {said} | {f'`{site}`' if site else '-'} | "
                      + " | ".join(proof) + " |")
     lines += ["", "N12 and N13 are orders of rounding: released code has both, so in half precision either lies in the envelope, and "
-              "in float32 there is no difference. Not shown here:", "",
+              "is noted where it holds bit for bit (N12 rounds 1 + w as well); in float32 there is no difference. Not shown here:", "",
               "| id | report | why |", "|---|---|---|"]
     lines += [f"| {name} | {report} | {why} |" for name, report, why in table.LEFT_OUT]
     return "\n".join(lines) + "\n"

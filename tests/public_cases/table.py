@@ -18,10 +18,11 @@ kit("N8", "131250208/TPlinker-joint-extraction#37", "divided by the square of va
 kit("N9", "pytorch/executorch#19901", "w for 1 + w", "offset_missing", "gemma")
 kit("N10", f"utensils/mold#1074, {VLLM}#31464", "1 added to weights that hold it already", "offset_twice", "gemma")
 # Both orders of rounding are in use, so each is sound within the envelope of the type; in float32 nothing differs.
-sound("N12", f"{HF}#29402", "rounded to bf16 before the weight", "rounded_before_weight", "gemma", dtype="bf16")
-sound("N12", f"{HF}#29402", "the same in float32", "rounded_before_weight", "gemma")
-sound("N13", f"{VLLM}#42379", "multiplied in float32, then rounded", "weight_in_float32", "llama", dtype="bf16")
-sound("N13", f"{VLLM}#42379", "the same in float32", "weight_in_float32", "llama")
+sound("N12", f"{HF}#29402", "rounded to bf16 before the weight", "every_norm_rounds_first", "gemma", dtype="bf16")
+sound("N12", f"{HF}#29402", "the same in float32", "every_norm_rounds_first", "gemma")
+sound("N13", f"{VLLM}#42379", "multiplied in float32, then rounded", "every_norm_rounds_last", "llama", dtype="bf16",
+      says={"notes": "norm.cast_order"})
+sound("N13", f"{VLLM}#42379", "the same in float32", "every_norm_rounds_last", "llama")
 kit("N15", "meta-pytorch/torchtune#2850", "norms before and behind the MLP exchanged", "mlp_norms_exchanged", "gemma2")
 kit("N16", "NVIDIA-NeMo/Speech#11951", "the norm before the MLP reads post_attention_layernorm", "mlp_norm_from_attention",
     "gemma2")

@@ -303,6 +303,8 @@ void attn_window(const Place& place, Forms& forms) {
       if (right > 1) add(fmt::format("one key too few: i − j < {}", right - 1), right - 1);
       add("no window", 0);
     }
+    if (right != 1)
+      add("only the query itself: a window of 0, which means none, taken for a width", 1);
     std::vector<int64_t> others;
     for (const BlockSpec& block : place.stack().blocks) {
       const AttentionSpec& other = block.attention;
