@@ -184,12 +184,15 @@ void residual_missing(const Place& place, Forms& forms) {
               });
   };
   std::vector<SubLayer> parts = place.sub_layers();
+  const auto is_output = [all = parts](ValueId value) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const SubLayer& part) { return part.out == value; });
+  };
+  // Something must be left to add.
   std::erase_if(parts, [&](const SubLayer& part) {
     const auto& added = maker(place.program(), part.sum).inputs;
-    const auto adds = [&](ValueId value) {
-      return std::find(added.begin(), added.end(), value) != added.end();
-    };
-    return !adds(part.stream) || !adds(part.out);
+    return std::find(added.begin(), added.end(), part.out) == added.end() ||
+           std::all_of(added.begin(), added.end(), is_output);
   });
   drop(parts, "");
   for (const SubLayer& part : parts) drop({part}, fmt::format(" ({} only)", part.label));

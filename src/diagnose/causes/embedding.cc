@@ -125,18 +125,22 @@ void embed_scale(const Place& place, Forms& forms) {
     scaled_table(place, forms, reference, fix);
     return;
   }
-  const auto add = [&](std::string yours, double factor) {
-    forms.add(
-        {.yours = std::move(yours), .reference = reference, .usual_place = usual_place, .fix = fix},
-        place.shown({rows->scale}), [scale = rows->scale, factor](Edited& edited, Numbers) {
-          maker(edited.program, scale).params = ScaleParams{factor};
-        });
+  const auto add = [&](std::string yours, double factor, bool only_rounds) {
+    forms.add({.yours = std::move(yours),
+               .reference = reference,
+               .usual_place = usual_place,
+               .fix = fix,
+               .only_rounds = only_rounds},
+              place.shown({rows->scale}), [scale = rows->scale, factor](Edited& edited, Numbers) {
+                maker(edited.program, scale).params = ScaleParams{factor};
+              });
   };
-  add("rows of the table as they are", 1);
-  add("the scale is applied twice", right * right);
+  add("rows of the table as they are", 1, false);
+  add("the scale is applied twice", right * right, false);
+  // In bfloat16 sound programs round it.
   const double rounded = rounded_to(DType::kBF16, right);
   if (rounded != right)
-    add(fmt::format("rows times {}, rounded to bf16", number(rounded)), rounded);
+    add(fmt::format("rows times {}, rounded to bf16", number(rounded)), rounded, true);
   const ValueId sum = sum_with(place, rows->scale);
   if (sum != kNoId) {
     forms.add({.yours = "the sum with the positions is scaled",
