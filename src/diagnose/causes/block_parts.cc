@@ -271,7 +271,7 @@ void scaled_in_sum(const Place& place, Forms& forms) {
                 }
               },
               {{.name = "multiplier",
-                .low = 1e-3,
+                .low = 0.02,  // in 16 bits less is not told from nothing
                 .high = 1e3,
                 .logarithmic = true,
                 .usual = {0.5, 2, std::sqrt(0.5), std::sqrt(2.0), 0.22, 0.25}}});
@@ -336,7 +336,7 @@ void residual_scale(const Place& place, Forms& forms) {
                          : fmt::format("Multiply what is added by {}.", number(right))},
       [](Numbers n) { return n[0]; },
       {{.name = "multiplier",
-        .low = 1e-3,
+        .low = 0.02,  // in 16 bits less is not told from nothing
         .high = 1e3,
         .logarithmic = true,
         .usual = without(usual, right)}});
