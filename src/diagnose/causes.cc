@@ -117,4 +117,42 @@ std::vector<Form> forms(const Program& program, const WeightSources& weights, in
   return result;
 }
 
+std::optional<Form> find_form(const Program& program, const WeightSources& weights, int layer,
+                              bool encoder, std::string_view cause, std::string_view yours) {
+  const causes::Place place(program, weights, layer, encoder);
+  for (const causes::CauseRow& row : causes::cause_rows()) {
+    if (row.id != cause) continue;
+    for (Form& form : causes::forms_of(row, place)) {
+      if (form.yours == yours) return std::move(form);
+    }
+  }
+  return std::nullopt;
+}
+
+WeightSources merged(const WeightSources& edited, const WeightSources& others) {
+  WeightSources sources = edited;
+  for (const auto& [name, source] : others) sources.try_emplace(name, source);
+  return sources;
+}
+
+Form in_blocks(const Program& program, const WeightSources& weights, const Form& form,
+               std::vector<std::pair<int, bool>> blocks) {
+  Form result = form;
+  result.blocks = std::move(blocks);
+  result.make = [&program, &weights, cause = form.cause, yours = form.yours,
+                 blocks = result.blocks](std::span<const double> numbers) {
+    Edited edited{program, {}};
+    for (const auto& [layer, encoder] : blocks) {
+      const WeightSources sources = merged(edited.weights, weights);
+      const auto here = find_form(edited.program, sources, layer, encoder, cause, yours);
+      if (!here || here->numbers.size() != numbers.size()) continue;
+      Edited next = here->make(numbers);
+      next.weights = merged(next.weights, edited.weights);
+      edited = std::move(next);
+    }
+    return edited;
+  };
+  return result;
+}
+
 }  // namespace mainstem

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,8 @@ struct Form {
   /// Sites whose value is another one on the same inputs, in program order.
   std::vector<SiteId> shows;
   std::vector<FreeNumber> numbers;  ///< none, one or two
+  /// Of a mistake that is made in several blocks at once: which, and whether of the encoder.
+  std::vector<std::pair<int, bool>> blocks = {};
   /// The program and weights with the mistake; `numbers` as many as above.
   std::function<Edited(std::span<const double> numbers)> make;
 };
@@ -51,5 +54,15 @@ struct Form {
 /// `encoder` to the encoder's), most usual first.
 std::vector<Form> forms(const Program& program, const WeightSources& weights, int layer,
                         bool encoder = false);
+
+/// One of them by its words, or none.
+std::optional<Form> find_form(const Program& program, const WeightSources& weights, int layer,
+                              bool encoder, std::string_view cause, std::string_view yours);
+/// The mistake in several blocks, made in one after the other; blocks in which it cannot be made
+/// stay right.
+Form in_blocks(const Program& program, const WeightSources& weights, const Form& form,
+               std::vector<std::pair<int, bool>> blocks);
+/// The weights of both, those of the edit first.
+WeightSources merged(const WeightSources& edited, const WeightSources& others);
 
 }  // namespace mainstem

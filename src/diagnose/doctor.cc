@@ -68,13 +68,9 @@ class Prediction {
       if (&found == mended) continue;
       if (found.made.empty()) return {};  // nobody knows what the user's step does
       for (const MadeMistake& mistake : found.made) {
-        const std::vector<Form> known =
-            forms(whole.program, sources, mistake.layer, mistake.encoder);
-        const auto form = std::find_if(known.begin(), known.end(), [&](const Form& each) {
-          return each.cause == mistake.cause && each.yours == mistake.yours &&
-                 each.numbers.size() == mistake.numbers.size();
-        });
-        if (form == known.end()) return {};
+        const auto form = find_form(whole.program, sources, mistake.layer, mistake.encoder,
+                                    mistake.cause, mistake.yours);
+        if (!form || form->numbers.size() != mistake.numbers.size()) return {};
         Edited next = form->make(mistake.numbers);
         for (auto& [name, source] : next.weights) sources.insert_or_assign(name, source);
         whole.program = std::move(next.program);

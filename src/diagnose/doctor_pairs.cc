@@ -17,14 +17,10 @@ constexpr size_t kRefined = 3;
 constexpr double kNeeded = 10;
 /// Two mistakes are looked for in errors of at least so many envelopes.
 constexpr double kFarFromRoundOff = 20;
+/// In longer chains there are too many pairs to try, and too many that would fit by chance.
+constexpr size_t kMostBlocks = 2;
 /// After so many searches in vain at one kind of step no more are made.
 constexpr int kMostInVain = 3;
-
-WeightSources merged(const WeightSources& over, const WeightSources& under) {
-  WeightSources sources = over;
-  for (const auto& [name, source] : under) sources.try_emplace(name, source);
-  return sources;
-}
 
 /// Those first that leave least, and no more than are solved for.
 void keep_best(std::vector<std::unique_ptr<PairOfTrials>>& pairs) {
@@ -98,19 +94,20 @@ bool Pairs::refine(PairOfTrials& pair, size_t step) {
   const Form& first = *pair.first.form;
   const WeightSources& weights = trials_.judged().judge().weights();
   Form both = first;
-  both.make = [&first, &weights, key = known_key(pair.form), layer = pair.form.layer,
+  both.make = [&first, &weights, second = pair.form,
                encoder = trials_.judged().value(step).site.stack == Stack::kEncoder,
                second_numbers = pair.second.numbers](std::span<const double> numbers) {
     Edited edited = first.make(numbers);
     const WeightSources sources = merged(edited.weights, weights);
-    for (const Form& form : forms(edited.program, sources, layer, encoder)) {
-      if (known_key(form) != key) continue;
-      Edited result = form.make(second_numbers);
-      result.weights = merged(result.weights, edited.weights);
-      return result;
+    const auto form =
+        find_form(edited.program, sources, second.layer, encoder, second.cause, second.yours);
+    if (!form) {
+      throw usage_error("mistake " + known_key(second),
+                        "one that can be made on top of " + known_key(first), "none");
     }
-    throw usage_error("mistake " + key, "one that can be made on top of " + known_key(first),
-                      "none");
+    Edited result = form->make(second_numbers);
+    result.weights = merged(result.weights, edited.weights);
+    return result;
   };
   const Trial solved = trials_.attempt(both, step, Numbers::kSolved);
   if (!solved.holds()) return false;
@@ -154,13 +151,14 @@ std::unique_ptr<PairOfTrials> Pairs::again(size_t step) {
 std::unique_ptr<PairOfTrials> Pairs::find(size_t step, const std::vector<Trial>& singles) {
   const Fit& before = trials_.judged().fit(step);
   int& in_vain = in_vain_[trials_.judged().value(step).site.site];
-  if (!(before.local >= kFarFromRoundOff * before.envelope) || in_vain >= kMostInVain) {
+  const bool clear = before.local >= kFarFromRoundOff * before.envelope;
+  if (!clear || in_vain >= kMostInVain || trials_.blocks_at(step).size() > kMostBlocks)
     return nullptr;
-  }
   std::vector<std::unique_ptr<PairOfTrials>> open;
   size_t bases = 0;
   for (const Trial& first : singles) {
     if (bases == kBases || !(first.fit.local < before.local)) break;
+    if (first.at_edge) continue;
     ++bases;
     std::vector<std::unique_ptr<PairOfTrials>> pairs = on_top(base_of(first, step), first, step);
     for (auto& pair : pairs) {

@@ -85,7 +85,7 @@ class Doctor {
   void finish(FoundCause& found) {
     std::map<std::string, std::set<int>> layers_of;
     std::vector<std::string> order;
-    std::set<int> layers;
+    std::set<int> layers = found.layers;
     for (size_t i : found.steps) {
       const SiteId& site = judged_.report().steps[i].site;
       SiteId bare = site;
@@ -175,6 +175,7 @@ class Doctor {
     std::vector<Trial> trials;
     std::vector<Trial> holding;
     for (const Numbers numbers : {Numbers::kUsual, Numbers::kSolved}) {
+      if (numbers == Numbers::kSolved && trials_.is_long(i)) break;
       for (const Form* form : trials_.candidates(i)) {
         if (numbers == Numbers::kSolved && form->numbers.empty()) continue;
         trials_.check_cancel();
@@ -232,7 +233,7 @@ class Doctor {
     fill(each.cause, *trial.form, trial.numbers);
     each.cause.status = CauseStatus::kProved;
     trials_.remember(trial);
-    each.made.push_back(made_mistake(trial, i));
+    add_made(each, trial, i);
     note_step(each, i, judged_.fit(i), fit.local, fit.envelope);
   }
 
@@ -242,10 +243,17 @@ class Doctor {
     prove(i, pair.second, pair.second.fit);
   }
 
-  MadeMistake made_mistake(const Trial& trial, size_t i) const {
+  void add_made(FoundCause& found, const Trial& trial, size_t i) const {
     const Form& form = *trial.form;
-    return {form.cause, form.yours, form.layer, judged_.value(i).site.stack == Stack::kEncoder,
-            trial.numbers};
+    auto blocks = form.blocks;
+    if (blocks.empty()) {
+      blocks.emplace_back(form.layer, judged_.value(i).site.stack == Stack::kEncoder);
+    } else {
+      for (const auto& [layer, encoder] : blocks) found.layers.insert(layer);
+    }
+    for (const auto& [layer, encoder] : blocks) {
+      found.made.push_back({form.cause, form.yours, layer, encoder, trial.numbers});
+    }
   }
 
   static void fill(Cause& cause, const Form& form, const std::vector<double>& numbers) {
@@ -318,7 +326,7 @@ class Doctor {
       FoundCause& each = found("likely|" + key_of(*best.form, best.numbers));
       fill(each.cause, *best.form, best.numbers);
       each.cause.status = CauseStatus::kLikely;
-      each.made.push_back(made_mistake(best, i));
+      add_made(each, best, i);
       note_step(each, i, before, best.fit.local, before.envelope);
       return;
     }

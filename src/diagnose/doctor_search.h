@@ -25,7 +25,8 @@ struct FoundCause {
   Cause cause = {};
   std::set<size_t> steps = {};
   std::vector<MadeMistake> made = {};
-  size_t order = 0;  ///< among those found
+  std::set<int> layers = {};  ///< blocks beside those of the steps
+  size_t order = 0;           ///< among those found
 };
 
 /// Explains every wrong step of a judged dump, and notes in its report what is no mistake.

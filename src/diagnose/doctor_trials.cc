@@ -8,6 +8,13 @@
 
 namespace mainstem {
 
+namespace {
+
+/// In chains of more blocks a mistake is looked for in all of them, and not in each alone.
+constexpr size_t kMostBlocksAlone = 8;
+
+}  // namespace
+
 std::string known_key(const Form& form) { return form.cause + "|" + form.yours; }
 
 void Trials::check_cancel() const {
@@ -22,6 +29,48 @@ const std::vector<Form>& Trials::forms_of(int layer, bool encoder) {
   }
   return at->second;
 }
+
+bool Trials::shows_in(const Form& form, const std::set<ValueId>& values) const {
+  return std::any_of(form.shows.begin(), form.shows.end(),
+                     [&](const SiteId& site) { return values.contains(value_of(site)); });
+}
+
+const std::vector<Form>& Trials::forms_of_several(size_t step) {
+  const auto at = forms_of_several_.find(step);
+  if (at != forms_of_several_.end()) return at->second;
+  const std::set<ValueId> values = values_at(step);
+  // Those that show in the chain in more than one block, with these blocks.
+  std::vector<Form> found;
+  std::map<std::string, size_t> seen;
+  for (const auto& [layer, encoder] : blocks_at(step)) {
+    for (const Form& form : forms_of(layer, encoder)) {
+      if (!shows_in(form, values)) continue;
+      const auto [known, is_new] = seen.emplace(known_key(form), found.size());
+      if (is_new) found.push_back(form);
+      Form& all = found[known->second];
+      all.blocks.emplace_back(layer, encoder);
+      if (!is_new) all.shows.insert(all.shows.end(), form.shows.begin(), form.shows.end());
+    }
+  }
+  std::vector<Form> result;
+  for (Form& form : found) {
+    if (form.blocks.size() < 2) continue;
+    result.push_back(in_blocks(judge_.right(), judge_.weights(), form, form.blocks));
+  }
+  return forms_of_several_.emplace(step, std::move(result)).first->second;
+}
+
+std::set<std::pair<int, bool>> Trials::blocks_at(size_t step) const {
+  std::set<std::pair<int, bool>> blocks;
+  const auto add = [&](const SiteId& site) {
+    if (site.layer >= 0) blocks.emplace(site.layer, site.stack == Stack::kEncoder);
+  };
+  for (const SiteId& site : judged_.fit(step).covers) add(site);
+  add(judged_.value(step).site);
+  return blocks;
+}
+
+bool Trials::is_long(size_t step) const { return blocks_at(step).size() > kMostBlocksAlone; }
 
 /// The value a site names, so that second names are the same.
 ValueId Trials::value_of(const SiteId& site) const {
@@ -50,13 +99,15 @@ std::vector<const Form*> Trials::candidates(size_t step) {
   }
   std::vector<const Form*> result;
   std::vector<const Form*> others;
-  for (const auto& [layer, encoder] : places) {
-    for (const Form& form : forms_of(layer, encoder)) {
-      const bool shows = std::any_of(form.shows.begin(), form.shows.end(),
-                                     [&](const SiteId& s) { return values.contains(value_of(s)); });
-      if (!shows) continue;
-      (is_known(form) ? result : others).push_back(&form);
+  const auto add = [&](const std::vector<Form>& forms) {
+    for (const Form& form : forms) {
+      if (shows_in(form, values)) (is_known(form) ? result : others).push_back(&form);
     }
+  };
+  const size_t blocks = blocks_at(step).size();
+  if (blocks > 1) add(forms_of_several(step));
+  for (const auto& [layer, encoder] : places) {
+    if (layer < 0 || blocks <= kMostBlocksAlone) add(forms_of(layer, encoder));
   }
   result.insert(result.end(), others.begin(), others.end());
   return result;

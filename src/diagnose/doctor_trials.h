@@ -46,8 +46,14 @@ class Trials {
       : judged_(judged), judge_(judged.judge()), options_(options) {}
 
   /// Every form that changes the step or what is judged with it; those of mistakes that were found
-  /// before come first.
+  /// before come first. A chain of several blocks has forms that are made in all of them, and a
+  /// long one no others of blocks.
   std::vector<const Form*> candidates(size_t step);
+  /// The blocks in which the step and what is judged with it lie, and whether they are the
+  /// encoder's.
+  std::set<std::pair<int, bool>> blocks_at(size_t step) const;
+  /// The chain is so long that every number cannot be searched for in every form.
+  bool is_long(size_t step) const;
   /// The form beside the step's value. One that cannot be made here leaves an infinite error.
   Trial attempt(const Form& form, size_t step, Numbers numbers);
   /// How many of the dump's values the mistake explains, less those it cannot be in.
@@ -65,6 +71,8 @@ class Trials {
 
  private:
   const std::vector<Form>& forms_of(int layer, bool encoder);
+  const std::vector<Form>& forms_of_several(size_t step);
+  bool shows_in(const Form& form, const std::set<ValueId>& values) const;
   Trial try_form(const Form& form, const AlignedValue& value, const Fit& before, Numbers numbers);
   ValueId value_of(const SiteId& site) const;
   std::set<ValueId> values_of(const std::vector<SiteId>& sites) const;
@@ -73,6 +81,7 @@ class Trials {
   Judge& judge_;
   const DiffOptions& options_;
   std::map<std::pair<int, bool>, std::vector<Form>> forms_;
+  std::map<size_t, std::vector<Form>> forms_of_several_;
   std::map<std::string, std::vector<double>> known_;  ///< mistakes found, with their numbers
 };
 

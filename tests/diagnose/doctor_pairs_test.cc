@@ -106,5 +106,38 @@ TEST(DoctorPairsOf, AnUnknownErrorIsNoPair) {
   EXPECT_THAT(ids_of(report), ::testing::Each("unknown unknown")) << text_of(report);
 }
 
+class DoctorEveryBlock : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+// Nothing but the logits, and the mistake in every block: in none of them alone.
+TEST_P(DoctorEveryBlock, IsProvedByTheLogitsAlone) {
+  const auto& [family, mistake] = GetParam();
+  const Model model = load_family(family);
+  const BrokenModel broken = make_mistake(model.program(), model.weights(), parse_mistake(mistake));
+  MadeDump dump(std::make_shared<BoundProgram>(broken.program, broken.weights),
+                some_input(model, 12), {.compute = Compute::kF32});
+  dump.keep([](const std::string& name) { return name == "tokens" || name == "logits"; });
+  const DoctorReport report = doctor(model, dump.open(), {.threads = 1});
+  EXPECT_THAT(ids_of(report), UnorderedElementsAre(mistake + " proved")) << text_of(report);
+  std::vector<int> blocks;
+  for (size_t i = 0; i < model.spec().stack.blocks.size(); ++i)
+    blocks.push_back(static_cast<int>(i));
+  ASSERT_EQ(report.causes.size(), 1);
+  EXPECT_EQ(report.causes[0].layers, blocks);
+  ASSERT_TRUE(report.total_predicted.has_value());
+  EXPECT_LT(*report.total_predicted, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DoctorEveryBlock,
+                         ::testing::Values(std::pair{"llama", "rope.missing"},
+                                           std::pair{"gpt2", "mlp.activation"},
+                                           std::pair{"gemma2", "attn.softcap"},
+                                           std::pair{"mistral", "attn.gqa_mapping"},
+                                           std::pair{"llama", "norm.eps"}),
+                         [](const auto& test) {
+                           std::string text = test.param.first + "_" + test.param.second;
+                           std::replace(text.begin(), text.end(), '.', '_');
+                           return text;
+                         });
+
 }  // namespace
 }  // namespace mainstem
