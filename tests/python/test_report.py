@@ -161,10 +161,12 @@ def test_html_escapes_what_a_dump_says():
         "id": evil, "sites": [evil], "layers": [], "status": "unknown", "local": 1.0, "left": 1.0, "envelope": 0.0,
         "parameters": {evil: evil}, "usual_place": evil, "fix": evil, "known_fault": evil, "shape": evil,
         "tried": [{"id": evil, "what": evil, "left": 1.0}],
+        "same_values": [{"id": evil, "what": evil, "left": 1.0}], "total_if_fixed": None,
     }  # fmt: skip
     report = reports.doctor_report({
         "verdict": "divergent", "reason": "", "first": 0, "steps": [step], "wrong": [evil], "unmapped": [evil],
         "notes": [evil], "arithmetic": "f32", "logits": None, "causes": [cause],
+        "predicted_site": "", "total_now": None, "total_predicted": None,
     })  # fmt: skip
     page = parsed(report._repr_html_())
     assert page.texts.count(evil) >= 4
