@@ -62,22 +62,22 @@ class Prediction {
   /// One mistake after the other, each looked up anew in the program as it is by then.
   std::optional<std::vector<double>> with_mistakes(const std::vector<FoundCause>& causes,
                                                    const FoundCause* mended) const {
-    Edited whole{model_.program(), {}};
+    Program whole = model_.program();
     WeightSources sources = model_.weights();
     for (const FoundCause& found : causes) {
       if (&found == mended) continue;
       if (found.made.empty()) return {};  // nobody knows what the user's step does
       for (const MadeMistake& mistake : found.made) {
-        const auto form = find_form(whole.program, sources, mistake.layer, mistake.encoder,
-                                    mistake.cause, mistake.yours);
+        const auto form =
+            find_form(whole, sources, mistake.layer, mistake.encoder, mistake.cause, mistake.yours);
         if (!form || form->numbers.size() != mistake.numbers.size()) return {};
         Edited next = form->make(mistake.numbers);
-        for (auto& [name, source] : next.weights) sources.insert_or_assign(name, source);
-        whole.program = std::move(next.program);
+        sources = merged(next.weights, sources);
+        whole = std::move(next.program);
       }
     }
     try {
-      return run(std::make_shared<BoundProgram>(whole.program, sources));
+      return run(std::make_shared<BoundProgram>(whole, sources));
     } catch (const Error&) {
       return {};  // mistakes that cannot be made together
     }

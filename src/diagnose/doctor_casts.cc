@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "mainstem/error.h"
@@ -13,12 +14,6 @@ constexpr std::string_view kBeforeWeight = "round(x̂) · w", kBehindWeight = "r
 /// Of the values of all norms: so many are equal under the order that the dump has, but for sums in
 /// another order that fall on the other side of a tie, and no more than so many under the other.
 constexpr double kEqual = 0.995, kOther = 0.95;
-
-double stored(double x, ArithmeticType type) {
-  const auto narrow = static_cast<float>(x);
-  return type == ArithmeticType::kBF16 ? bf16_to_f32(f32_to_bf16(narrow))
-                                       : f16_to_f32(f32_to_f16(narrow));
-}
 
 /// Values that an order of casts gives bit for bit.
 struct Equal {
@@ -41,7 +36,7 @@ void count(Trials& trials, const Form& form, size_t step, Equal& equal) {
     if (!compared.row(row)) continue;
     for (size_t i = static_cast<size_t>(row) * width; i < static_cast<size_t>(row + 1) * width;
          ++i) {
-      equal.equal += stored(made[i], judge.arithmetic()) == value.data[i] ? 1 : 0;
+      equal.equal += stored_in(judge.arithmetic(), made[i]) == value.data[i] ? 1 : 0;
       ++equal.all;
     }
   }
@@ -59,10 +54,16 @@ std::string order_of_casts(Trials& trials) {
     trials.check_cancel();
     if (steps[i].verdict != StepVerdict::kOk || !steps[i].covers.empty()) continue;
     if (!trials.judged().value(i).complete()) continue;
-    for (const Form* form : trials.candidates(i)) {
-      if (form->cause != "norm.cast_order" || !form->yours.ends_with(in_type)) continue;
+    const std::vector<const Form*> candidates = trials.candidates(i);
+    for (const std::string_view order : {kBeforeWeight, kBehindWeight}) {
+      // A norm stands in more than one form: alone, and with the others of its block.
+      const auto form = std::find_if(candidates.begin(), candidates.end(), [&](const Form* each) {
+        return each->cause == "norm.cast_order" && each->yours.starts_with(order) &&
+               each->yours.ends_with(in_type);
+      });
+      if (form == candidates.end()) continue;
       try {
-        count(trials, *form, i, form->yours.starts_with(kBeforeWeight) ? before : behind);
+        count(trials, **form, i, order == kBeforeWeight ? before : behind);
       } catch (const Error&) {
         continue;  // a norm that cannot be changed
       }
@@ -74,8 +75,8 @@ std::string order_of_casts(Trials& trials) {
   if (equal.share() < kEqual || other.share() > kOther) return {};
   return fmt::format(
       "norm.cast_order: {:.1f} % of the norms' values are {} bit for bit, {:.1f} % {}; both are "
-      "sound, "
-      "and the code that trained the model has one of them (Llama's rounds x̂ first, Gemma's last)",
+      "sound, and the code that trained the model has one of them (Llama's rounds x̂ first, Gemma's "
+      "last)",
       100 * equal.share(), first ? kBeforeWeight : kBehindWeight, 100 * other.share(),
       first ? kBehindWeight : kBeforeWeight);
 }

@@ -78,7 +78,7 @@ std::vector<std::unique_ptr<PairOfTrials>> Pairs::on_top(const std::shared_ptr<B
       edited.weights = merged(edited.weights, base->edited.weights);
       return edited;
     };
-    pair->second = trials_.attempt(pair->form, step, Numbers::kUsual);
+    pair->second = trials_.attempt(pair->form, step, NumberSearch::kUsual);
     if (pair->second.fit.local < first.fit.local) pairs.push_back(std::move(pair));
   }
   keep_best(pairs);
@@ -88,7 +88,7 @@ std::vector<std::unique_ptr<PairOfTrials>> Pairs::on_top(const std::shared_ptr<B
 /// Solves for what the published numbers leave open, in the second mistake and then in the first.
 bool Pairs::refine(PairOfTrials& pair, size_t step) {
   if (!pair.form.numbers.empty()) {
-    pair.second = trials_.attempt(pair.form, step, Numbers::kSolved);
+    pair.second = trials_.attempt(pair.form, step, NumberSearch::kSolved);
   }
   if (pair.second.holds() || pair.first.form->numbers.empty()) return pair.second.holds();
   const Form& first = *pair.first.form;
@@ -109,7 +109,7 @@ bool Pairs::refine(PairOfTrials& pair, size_t step) {
     result.weights = merged(result.weights, edited.weights);
     return result;
   };
-  const Trial solved = trials_.attempt(both, step, Numbers::kSolved);
+  const Trial solved = trials_.attempt(both, step, NumberSearch::kSolved);
   if (!solved.holds()) return false;
   pair.first.numbers = solved.numbers;
   pair.first.usual = solved.usual;
@@ -136,7 +136,7 @@ std::unique_ptr<PairOfTrials> Pairs::again(size_t step) {
   for (const auto& [first_key, second_key] : known_) {
     for (const Form* form : trials_.candidates(step)) {
       if (known_key(*form) != first_key) continue;
-      const Trial first = trials_.attempt(*form, step, Numbers::kUsual);
+      const Trial first = trials_.attempt(*form, step, NumberSearch::kUsual);
       if (!std::isfinite(first.fit.local)) continue;
       const std::shared_ptr<Base> base = base_of(first, step);
       std::erase_if(base->forms, [&](const Form& each) { return known_key(each) != second_key; });

@@ -84,25 +84,18 @@ class Doctor {
 
   void finish(FoundCause& found) {
     std::map<std::string, std::set<int>> layers_of;
-    std::vector<std::string> order;
+    std::vector<SiteId> order;
     std::set<int> layers = found.layers;
     for (size_t i : found.steps) {
       const SiteId& site = judged_.report().steps[i].site;
-      SiteId bare = site;
-      if (site.layer >= 0) bare.layer = 0;
-      const std::string key = to_string(bare);
-      if (!layers_of.contains(key)) order.push_back(key);
+      const std::string key = name_in_every_block(site);
+      if (!layers_of.contains(key)) order.push_back(site);
       layers_of[key].insert(site.layer);
       if (site.layer >= 0) layers.insert(site.layer);
     }
-    for (const std::string& key : order) {
-      std::string text = key;
-      const size_t at = text.find("blocks.0.");
-      if (at != std::string::npos) {
-        const auto& own = layers_of[key];
-        text.replace(at + 7, 1, own.size() > 1 ? "*" : std::to_string(*own.begin()));
-      }
-      found.cause.sites.push_back(text);
+    for (const SiteId& site : order) {
+      const bool several = layers_of[name_in_every_block(site)].size() > 1;
+      found.cause.sites.push_back(several ? name_in_every_block(site) : to_string(site));
     }
     found.cause.layers.assign(layers.begin(), layers.end());
   }
@@ -112,7 +105,7 @@ class Doctor {
     std::vector<Trial> holding;
     for (const Form* form : trials_.candidates(i)) {
       if (!form->only_rounds || form->cause == "norm.cast_order") continue;
-      Trial trial = trials_.attempt(*form, i, Numbers::kUsual);
+      Trial trial = trials_.attempt(*form, i, NumberSearch::kUsual);
       if (trial.holds()) holding.push_back(std::move(trial));
     }
     if (holding.empty()) return false;
@@ -138,7 +131,7 @@ class Doctor {
 
   /// Proved by all values together, since each of them alone is round-off.
   void explain_small(const SmallMistake& mistake) {
-    const Form& form = *mistake.form;
+    const Form& form = *mistake.forms.front();
     FoundCause& each = found(key_of(form, {}));
     fill(each.cause, form, {});
     each.cause.status = CauseStatus::kProved;
@@ -148,25 +141,15 @@ class Doctor {
                     "changes, over {} values, though each step alone is round-off",
                     mistake.regression.coefficient(), mistake.regression.deviation(),
                     mistake.regression.count));
-    for (size_t i : mistake.steps) {
-      const SiteId& site = judged_.value(i).site;
-      each.made.push_back({form.cause,
-                           form.yours,
-                           form.layer < 0 ? -1 : site.layer,
-                           site.stack == Stack::kEncoder,
-                           {}});
-      const Fit fit = judge_.fit(judged_.value(i), form_at(form, i).make({}), judged_.fit(i));
-      note_step(each, i, judged_.fit(i), fit.local, judged_.fit(i).envelope);
+    for (size_t n = 0; n < mistake.steps.size(); ++n) {
+      const size_t i = mistake.steps[n];
+      const Trial trial{
+          .form = mistake.forms[n],
+          .fit = judge_.fit(judged_.value(i), mistake.forms[n]->make({}), judged_.fit(i))};
+      add_made(each, trial, i);
+      note_step(each, i, judged_.fit(i), trial.fit.local, judged_.fit(i).envelope);
     }
     judged_.call_wrong(mistake.steps);
-  }
-
-  /// The same form in the block of another step.
-  const Form& form_at(const Form& form, size_t i) {
-    for (const Form* each : trials_.candidates(i)) {
-      if (known_key(*each) == known_key(form)) return *each;
-    }
-    return form;
   }
 
   void explain(size_t i) {
@@ -174,17 +157,17 @@ class Doctor {
     if (const auto pair = pairs_.again(i)) return accept_pair(i, *pair);
     std::vector<Trial> trials;
     std::vector<Trial> holding;
-    for (const Numbers numbers : {Numbers::kUsual, Numbers::kSolved}) {
-      if (numbers == Numbers::kSolved && trials_.is_long(i)) break;
+    for (const NumberSearch numbers : {NumberSearch::kUsual, NumberSearch::kSolved}) {
+      if (numbers == NumberSearch::kSolved && trials_.is_long(i)) break;
       for (const Form* form : trials_.candidates(i)) {
-        if (numbers == Numbers::kSolved && form->numbers.empty()) continue;
+        if (numbers == NumberSearch::kSolved && form->numbers.empty()) continue;
         trials_.check_cancel();
         Trial trial = trials_.attempt(*form, i, numbers);
         trial.order = trials.size();
         if (trial.holds()) {
           holding.push_back(trial);
           // The same mistake again.
-          if (trials_.is_known(*form) && numbers == Numbers::kUsual) break;
+          if (trials_.is_known(*form) && numbers == NumberSearch::kUsual) break;
         }
         trials.push_back(std::move(trial));
       }
@@ -211,8 +194,8 @@ class Doctor {
     FoundCause& each = found(key_of(*best.form, best.numbers));
     note_same_values(each.cause, holding);
     // The other steps of the same mistake.
-    for (const auto& [j, fit] : trials_.explained_by(best, i + 1)) {
-      if (!explained_[j]) note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
+    for (const auto& [j, fit] : trials_.explained_by(best, explained_)) {
+      note_step(each, j, judged_.fit(j), fit.local, fit.envelope);
     }
   }
 
@@ -293,8 +276,8 @@ class Doctor {
   bool explain_overflow(size_t i) {
     const AlignedValue& value = judged_.value(i);
     if (judged_.report().steps[i].first_inf.empty()) return false;
-    const Replay replay(judge_.right(), judge_.weights(), judge_.ground(), value.site);
-    const std::vector<double> made = replay.run({}, {}, options_.threads, options_.cancel);
+    const std::vector<double> made =
+        judge_.replay_of(value).run({}, {}, options_.threads, options_.cancel);
     if (made.size() != value.data.size()) return false;
     AlignedValue rest = value;
     for (size_t e = 0; e < made.size(); ++e) {
@@ -330,8 +313,8 @@ class Doctor {
       note_step(each, i, before, best.fit.local, before.envelope);
       return;
     }
-    const Replay replay(judge_.right(), judge_.weights(), judge_.ground(), value.site);
-    const std::vector<double> made = replay.run({}, {}, options_.threads, options_.cancel);
+    const std::vector<double> made =
+        judge_.replay_of(value).run({}, {}, options_.threads, options_.cancel);
     const std::string shape = error_shape(value, judge_.compared(value), made, before.envelope);
     const SiteId& site = value.site;
     FoundCause& each = found(fmt::format("unknown|{}|{}", name(site.site), shape));
@@ -360,6 +343,17 @@ class Doctor {
 };
 
 }  // namespace
+
+std::string name_in_every_block(SiteId site) {
+  if (site.layer < 0) return to_string(site);
+  site.layer = 0;
+  std::string text = to_string(site);
+  const std::string first = "blocks.0.";
+  if (const size_t at = text.find(first); at != std::string::npos) {
+    text.replace(at, first.size(), "blocks.*.");
+  }
+  return text;
+}
 
 std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options) {
   return Doctor(judged, options).causes();

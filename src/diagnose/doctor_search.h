@@ -29,6 +29,9 @@ struct FoundCause {
   size_t order = 0;           ///< among those found
 };
 
+/// The name of the same site in every block: "blocks.*.q_rot".
+std::string name_in_every_block(SiteId site);
+
 /// Explains every wrong step of a judged dump, and notes in its report what is no mistake.
 std::vector<FoundCause> find_causes(JudgedDump& judged, const DiffOptions& options);
 

@@ -35,7 +35,7 @@ class StepResidual {
   StepResidual(Judge& judge, const AlignedValue& value)
       : judge_(judge),
         value_(value),
-        right_(made_by(Replay(judge.right(), judge.weights(), judge.ground(), value.site))),
+        right_(made_by(judge.replay_of(value))),
         smallest_(kSmallestShare * size_of(right_)) {}
 
   Regression beside(const Edited& edited) const {
@@ -197,8 +197,8 @@ class SmallSearch {
 
   static void note(SmallMistake& mistake, const Form& form, size_t i,
                    const Regression& regression) {
-    if (mistake.steps.empty()) mistake.form = &form;
     mistake.steps.push_back(i);
+    mistake.forms.push_back(&form);
     mistake.regression.add(regression);
   }
 

@@ -26,9 +26,9 @@ struct Regression {
 
 /// A mistake that a regression found, with the steps that it is in.
 struct SmallMistake {
-  const Form* form = nullptr;  ///< of the first of them
   std::vector<size_t> steps;
-  Regression regression;  ///< over all of them
+  std::vector<const Form*> forms;  ///< the mistake at each of them
+  Regression regression;           ///< over all of them
 };
 
 /// Of the steps that are round-off to the eye: the mistakes they have in them all the same. None

@@ -114,7 +114,7 @@ std::vector<const Form*> Trials::candidates(size_t step) {
 }
 
 Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& before,
-                       Numbers numbers) {
+                       NumberSearch search) {
   Trial trial{.form = &form};
   const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
   const auto before_this = known_.find(known_key(form));
@@ -128,8 +128,8 @@ Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& b
     const auto error = [&](std::span<const double> tried) {
       return judge_.local_of_some(value, form.make(tried));
     };
-    const Solved solved = numbers == Numbers::kSolved ? solve(form.numbers, error, enough)
-                                                      : best_usual(form.numbers, error, enough);
+    const Solved solved = search == NumberSearch::kSolved ? solve(form.numbers, error, enough)
+                                                          : best_usual(form.numbers, error, enough);
     trial.numbers = solved.numbers;
     trial.at_edge = solved.at_edge;
     for (size_t n = 0; n < solved.numbers.size(); ++n) {
@@ -142,10 +142,10 @@ Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& b
   return trial;
 }
 
-Trial Trials::attempt(const Form& form, size_t step, Numbers numbers) {
+Trial Trials::attempt(const Form& form, size_t step, NumberSearch search) {
   Trial trial{.form = &form};
   try {
-    trial = try_form(form, judged_.value(step), judged_.fit(step), numbers);
+    trial = try_form(form, judged_.value(step), judged_.fit(step), search);
   } catch (const Error&) {
     trial.fit = {};  // an edit that cannot be made on this program
   }
@@ -171,13 +171,14 @@ int Trials::score(const Trial& trial) {
   return result;
 }
 
-std::vector<std::pair<size_t, Fit>> Trials::explained_by(const Trial& trial, size_t from) {
+std::vector<std::pair<size_t, Fit>> Trials::explained_by(const Trial& trial,
+                                                         const std::vector<bool>& done) {
   std::vector<std::pair<size_t, Fit>> result;
   const Edited edited = trial.form->make(trial.numbers);
   const std::set<ValueId> shows = values_of(trial.form->shows);
   const auto& steps = judged_.report().steps;
-  for (size_t j = from; j < steps.size(); ++j) {
-    if (steps[j].verdict != StepVerdict::kWrong) continue;
+  for (size_t j = 0; j < steps.size(); ++j) {
+    if (done[j] || steps[j].verdict != StepVerdict::kWrong) continue;
     if (!shows.contains(value_of(steps[j].site))) continue;
     Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
     if (fit.accounts && fit.holds()) result.emplace_back(j, std::move(fit));

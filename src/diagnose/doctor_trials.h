@@ -33,7 +33,7 @@ struct Trial {
 std::string known_key(const Form& form);
 
 /// How the numbers of a form are found.
-enum class Numbers {
+enum class NumberSearch {
   kUsual,   ///< the published ones alone
   kSolved,  ///< the whole range
 };
@@ -55,11 +55,13 @@ class Trials {
   /// The chain is so long that every number cannot be searched for in every form.
   bool is_long(size_t step) const;
   /// The form beside the step's value. One that cannot be made here leaves an infinite error.
-  Trial attempt(const Form& form, size_t step, Numbers numbers);
+  Trial attempt(const Form& form, size_t step, NumberSearch search);
   /// How many of the dump's values the mistake explains, less those it cannot be in.
   int score(const Trial& trial);
-  /// The other wrong steps that show the mistake, and how they fit it.
-  std::vector<std::pair<size_t, Fit>> explained_by(const Trial& trial, size_t from);
+  /// The wrong steps that show the mistake and fit it; those for which `done` is set are passed
+  /// over.
+  std::vector<std::pair<size_t, Fit>> explained_by(const Trial& trial,
+                                                   const std::vector<bool>& done);
 
   bool is_known(const Form& form) const { return known_.contains(known_key(form)); }
   void remember(const Trial& trial) { known_.try_emplace(known_key(*trial.form), trial.numbers); }
@@ -73,7 +75,8 @@ class Trials {
   const std::vector<Form>& forms_of(int layer, bool encoder);
   const std::vector<Form>& forms_of_several(size_t step);
   bool shows_in(const Form& form, const std::set<ValueId>& values) const;
-  Trial try_form(const Form& form, const AlignedValue& value, const Fit& before, Numbers numbers);
+  Trial try_form(const Form& form, const AlignedValue& value, const Fit& before,
+                 NumberSearch search);
   ValueId value_of(const SiteId& site) const;
   std::set<ValueId> values_of(const std::vector<SiteId>& sites) const;
 

@@ -129,20 +129,20 @@ const Compared& Judge::compared(const AlignedValue& value) {
 }
 
 Fit Judge::fit(const AlignedValue& value) {
-  const Replay replay(right_, weights_, ground_, value.site);
+  const Replay replay = replay_of(value);
   const bool tokens_alone = replay.from().size() == 1 && replay.from()[0].site == Site::kTokens;
   if (tokens_alone && replay.covers().size() > kLongChain) return fit_whole(value, replay);
-  const auto before = [&](ChangeOfValue unrounded) {
-    return Replay(right_, weights_, ground_, value.site, unrounded);
-  };
+  const auto before = [&](ChangeOfValue unrounded) { return replay_of(value, unrounded); };
   return fit(value, replay, before, std::numeric_limits<double>::infinity());
 }
 
 Replay Judge::replay_of(const AlignedValue& value, const Edited& edited,
                         ChangeOfValue unrounded) const {
-  WeightSources sources = edited.weights;
-  for (const auto& [name, source] : weights_) sources.try_emplace(name, source);
-  return {edited.program, sources, ground_, value.site, unrounded};
+  return {edited.program, merged(edited.weights, weights_), ground_, value.site, unrounded};
+}
+
+Replay Judge::replay_of(const AlignedValue& value, ChangeOfValue unrounded) const {
+  return {right_, weights_, ground_, value.site, unrounded};
 }
 
 Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {

@@ -63,7 +63,8 @@ class Judge {
   std::optional<LowerPrecision> lower_precision(const AlignedValue& value, const Fit& fit);
 
   const Compared& compared(const AlignedValue& value);
-  /// The program with a mistake in it, cut to the dump's values before this one.
+  /// The reference, or a program with a mistake in it, cut to the dump's values before this one.
+  Replay replay_of(const AlignedValue& value, ChangeOfValue unrounded = nullptr) const;
   Replay replay_of(const AlignedValue& value, const Edited& edited,
                    ChangeOfValue unrounded = nullptr) const;
 
@@ -106,6 +107,8 @@ AlignedValue unprinted(const AlignedValue& value);
 double unit_roundoff(ArithmeticType type);
 /// The type on whose grid most values of the dump lie, or what the dump's kind implies.
 ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options);
+/// The number as bfloat16 or float16 store it.
+double stored_in(ArithmeticType type, double number);
 /// Do all values lie on the grid of a 16-bit type?
 bool on_grid(std::span<const double> values, ArithmeticType type);
 

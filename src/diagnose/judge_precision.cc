@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "diagnose/judge.h"
+#include "kernels/reference/arithmetic.h"
 
 namespace mainstem {
 namespace {
@@ -26,6 +27,11 @@ double explained_share(const Difference& exact, const Difference& variant) {
   return before > 0 ? 1 - after / before : 0;
 }
 
+template <ArithmeticType kType>
+double stored_at(double number, size_t) {
+  return stored_in(kType, number);
+}
+
 }  // namespace
 
 std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, const Fit& fit) {
@@ -45,7 +51,7 @@ std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, 
       break;
   }
   if (lower.empty() || fit.exact.not_finite) return {};
-  const Replay replay(right_, weights_, ground_, value.site);
+  const Replay replay = replay_of(value);
   const std::vector<int64_t> some =
       replay.row_wise() ? some_rows(value, &fit.exact) : std::vector<int64_t>{};
   const Compared& rows = compared(value);
@@ -80,13 +86,9 @@ std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value
     // No single rounding makes errors of another size.
     if (fit.local > kLargestOfOneRounding * unit_roundoff(type)) continue;
     for (const SiteId& site : replay.covers()) {
-      const RoundedValue rounded{
-          site, type == ArithmeticType::kBF16
-                    ? [](double x,
-                         size_t) { return double{bf16_to_f32(f32_to_bf16(static_cast<float>(x)))}; }
-                    : [](double x, size_t) {
-                        return double{f16_to_f32(f32_to_f16(static_cast<float>(x)))};
-                      }};
+      const RoundedValue rounded{site, type == ArithmeticType::kBF16
+                                           ? stored_at<ArithmeticType::kBF16>
+                                           : stored_at<ArithmeticType::kF16>};
       const std::vector<double> made =
           replay.run({}, some, options_.threads, options_.cancel, rounded);
       const Difference left = difference(value, compared(value), value.data, made, some);
@@ -96,15 +98,17 @@ std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value
   return {};
 }
 
+double stored_in(ArithmeticType type, double number) {
+  const auto storage =
+      type == ArithmeticType::kBF16 ? reference::Storage::kBF16 : reference::Storage::kF16;
+  return reference::round_to(storage, static_cast<float>(number));
+}
+
 bool on_grid(std::span<const double> values, ArithmeticType type) {
   bool any = false;
   for (double v : values) {
     if (v == 0 || !std::isfinite(v)) continue;
-    const auto narrow = static_cast<float>(v);
-    if (static_cast<double>(narrow) != v) return false;
-    const float back = type == ArithmeticType::kBF16 ? bf16_to_f32(f32_to_bf16(narrow))
-                                                     : f16_to_f32(f32_to_f16(narrow));
-    if (back != narrow) return false;
+    if (stored_in(type, v) != v) return false;
     any = any || (v != 1 && v != -1);
   }
   return any;

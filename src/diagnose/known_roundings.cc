@@ -8,6 +8,7 @@
 #include <string>
 
 #include "diagnose/causes.h"
+#include "diagnose/doctor_search.h"
 #include "diagnose/replay.h"
 
 namespace mainstem {
@@ -117,9 +118,8 @@ class Search {
     }
     const std::vector<double> right = replay(ground, judge_.right(), judge_.weights(), value.site);
     const Edited edited = form.make({});
-    WeightSources sources = edited.weights;
-    for (const auto& [name, source] : judge_.weights()) sources.try_emplace(name, source);
-    const std::vector<double> fault = replay(ground, edited.program, sources, value.site);
+    const std::vector<double> fault =
+        replay(ground, edited.program, merged(edited.weights, judge_.weights()), value.site);
     if (right.size() != value.data.size() || fault.size() != value.data.size()) return;
     Found& found = found_[form.cause + "|" + form.yours];
     for (size_t e = 0; e < value.data.size(); ++e) {
@@ -137,11 +137,7 @@ class Search {
     found.form = form;
     found.envelope = std::max(found.envelope, judged_.fit(*target).envelope);
     found.layers.insert(form.layer);
-    SiteId every = value.site;
-    every.layer = 0;
-    std::string text = to_string(every);
-    if (const size_t at = text.find("blocks.0."); at != std::string::npos) text[at + 7] = '*';
-    found.sites.insert(text);
+    found.sites.insert(name_in_every_block(value.site));
   }
 
   std::vector<double> replay(const Aligned& aligned, const Program& program,

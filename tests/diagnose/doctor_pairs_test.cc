@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "diagnose/made_dump.h"
+#include "diagnose/report_text.h"
 #include "mainstem/check.h"
 #include "mainstem/doctor.h"
 
@@ -32,18 +33,6 @@ Dump block_outputs(const Model& model, const Case& each) {
   });
   dump.store_as(each.dtype);
   return dump.open();
-}
-
-std::string text_of(const DoctorReport& report) {
-  std::string text;
-  for (const Cause& cause : report.causes) {
-    text += cause.id + " " + std::string(name(cause.status)) + " left " +
-            std::to_string(cause.left) + " of " + std::to_string(cause.local) + "\n";
-    for (const TriedCause& tried : cause.tried) {
-      text += "  " + tried.id + " " + tried.what + " " + std::to_string(tried.left) + "\n";
-    }
-  }
-  return text;
 }
 
 std::vector<std::string> ids_of(const DoctorReport& report) {

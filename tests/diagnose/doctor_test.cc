@@ -11,24 +11,13 @@
 
 #include "diagnose/causes.h"
 #include "diagnose/made_dump.h"
+#include "diagnose/report_text.h"
 #include "support/golden_families.h"
 
 namespace mainstem {
 namespace {
 
 using namespace mainstem::testing;
-
-std::string text_of(const DoctorReport& report) {
-  std::string text;
-  for (const Cause& cause : report.causes) {
-    text += "  " + cause.id + " " + std::string(name(cause.status)) + " left " +
-            std::to_string(cause.left) + " of " + std::to_string(cause.local) + ":";
-    for (const std::string& site : cause.sites) text += " " + site;
-    for (const auto& [key, value] : cause.parameters) text += "; " + key + " " + value;
-    text += "; " + cause.shape + "\n";
-  }
-  return text;
-}
 
 /// Mistakes that make the same values: no test on values tells them apart.
 bool same_values(const std::string& made, const std::string& found) {
@@ -44,9 +33,7 @@ class Doctor : public ::testing::TestWithParam<std::string> {
   Doctor() : model_(load_family(GetParam())), input_(some_input(model_, 11)) {}
 
   std::shared_ptr<const BoundProgram> bind(const Edited& edited) const {
-    WeightSources sources = edited.weights;
-    for (const auto& [name, source] : model_.weights()) sources.try_emplace(name, source);
-    return std::make_shared<BoundProgram>(edited.program, sources);
+    return std::make_shared<BoundProgram>(edited.program, merged(edited.weights, model_.weights()));
   }
 
   Model model_;

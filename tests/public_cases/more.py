@@ -52,22 +52,23 @@ def every_norm_rounds_last(patient, layers):
     order_of_rounding(patient, False)
 
 
+def rearrange_keys(patient, layers, split, joined):
+    """Rows of k as pairs of so many heads, turned back as halves of so many."""
+    for n in layers:
+        rows = Rows(patient, n, "k")
+        rows.set([to_halves(to_neighbours(value, split), joined) for value in rows.get()])
+
+
 @mistake("weight.rows_permuted", "k", on=named("llama_wide_keys"))
 def keys_turned_back_for_all_heads(patient, layers):
     """The file's rows of k lie as pairs of K heads; they are turned back as if there were H."""
-    heads, groups = patient.config.num_attention_heads, patient.config.num_key_value_heads
-    for n in layers:
-        rows = Rows(patient, n, "k")
-        rows.set([to_halves(to_neighbours(value, groups), heads) for value in rows.get()])
+    rearrange_keys(patient, layers, patient.config.num_key_value_heads, patient.config.num_attention_heads)
 
 
 @mistake("weight.rows_permuted", "k", on=named("llama_wide_keys"))
 def keys_permuted_as_a_square(patient, layers):
     """Rows of k made neighbours as those of q, [H, E/2, 2, D], where it is K; the rotation turns them back by K."""
-    heads, groups = patient.config.num_attention_heads, patient.config.num_key_value_heads
-    for n in layers:
-        rows = Rows(patient, n, "k")
-        rows.set([to_halves(to_neighbours(value, heads), groups) for value in rows.get()])
+    rearrange_keys(patient, layers, patient.config.num_attention_heads, patient.config.num_key_value_heads)
 
 
 def words(patient, **changes):

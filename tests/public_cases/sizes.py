@@ -41,6 +41,12 @@ class LargeScores(Tiny):
         return model
 
 
+def gemma2(kind, name, scalar):
+    return kind(name, "gemma2", hf.Gemma2Config, GEMMA | rope(700.0) | dict(
+        sliding_window=5, query_pre_attn_scalar=scalar, attn_logit_softcapping=3.0, final_logit_softcapping=0.3),
+        wiring="sandwich", norm="offset")
+
+
 MORE = [
     Tiny("llama1", "llama", hf.LlamaConfig, GROUPED | dict(rms_norm_eps=1e-6) | rope(700.0)),
     # KE is a multiple of H: a matrix of k that is taken for one of H heads passes every shape check.
@@ -53,13 +59,9 @@ MORE = [
     Tiny("phi3_longrope", "phi3", hf.Phi3Config, EVEN | RMS | rope(700.0, **LONGROPE) | dict(
         max_position_embeddings=256, original_max_position_embeddings=64), fused="self_attn.qkv_proj"),
     # The exception among its sizes: scores go by D/H, not by E.
-    Tiny("gemma2_27b", "gemma2", hf.Gemma2Config, GEMMA | rope(700.0) | dict(
-        sliding_window=5, query_pre_attn_scalar=8, attn_logit_softcapping=3.0, final_logit_softcapping=0.3),
-        wiring="sandwich", norm="offset"),
+    gemma2(Tiny, "gemma2_27b", 8),
     # Every size but one has scores by E.
-    Tiny("gemma2_9b", "gemma2", hf.Gemma2Config, GEMMA | rope(700.0) | dict(
-        sliding_window=5, query_pre_attn_scalar=10, attn_logit_softcapping=3.0, final_logit_softcapping=0.3),
-        wiring="sandwich", norm="offset"),
+    gemma2(Tiny, "gemma2_9b", 10),
     # A soft cap of scores in the config, which transformers keeps and never applies.
     Tiny("gemma3_capped", "gemma3", hf.Gemma3TextConfig, GEMMA | dict(
         sliding_window=5, query_pre_attn_scalar=13, attn_logit_softcapping=3.0,
@@ -70,9 +72,7 @@ MORE = [
         sliding_window=5, query_pre_attn_scalar=13, layer_types=[SLIDING, SLIDING, FULL, SLIDING], rope_parameters={
             FULL: dict(rope_type="default", rope_theta=700.0), SLIDING: dict(rope_type="default", rope_theta=90.0)}),
         wiring="sandwich", norm="offset"),
-    LargeScores("gemma2_large_scores", "gemma2", hf.Gemma2Config, GEMMA | rope(700.0) | dict(
-        sliding_window=5, query_pre_attn_scalar=13, attn_logit_softcapping=3.0, final_logit_softcapping=0.3),
-        wiring="sandwich", norm="offset"),
+    gemma2(LargeScores, "gemma2_large_scores", 13),
     # TransformerLens knows it without norms of q and k only.
     Tiny("cohere_plain", "cohere", hf.CohereConfig, GROUPED | LAYER | rope(700.0) | dict(logit_scale=0.3),
          wiring="parallel", norm="plain", norm2=""),

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/reference/arithmetic.h"
+
 namespace mainstem::causes {
 namespace {
 
@@ -53,8 +55,8 @@ CustomParams custom_norm(std::string note, const NormRow& row) {
 }  // namespace
 
 double rounded_to(DType dtype, double value) {
-  const auto narrow = static_cast<float>(value);
-  return dtype == DType::kF16 ? f16_to_f32(f32_to_f16(narrow)) : bf16_to_f32(f32_to_bf16(narrow));
+  const auto storage = dtype == DType::kF16 ? reference::Storage::kF16 : reference::Storage::kBF16;
+  return reference::round_to(storage, static_cast<float>(value));
 }
 
 Change change_norm_rows(std::vector<ValueId> norms, std::string note,
