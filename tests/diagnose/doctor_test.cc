@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-#include "diagnose/causes.h"
+#include "diagnose/causes_check.h"
 #include "diagnose/made_dump.h"
 #include "diagnose/report_text.h"
 #include "support/golden_families.h"
@@ -32,10 +32,6 @@ class Doctor : public ::testing::TestWithParam<std::string> {
  protected:
   Doctor() : model_(load_family(GetParam())), input_(some_input(model_, 11)) {}
 
-  std::shared_ptr<const BoundProgram> bind(const Edited& edited) const {
-    return std::make_shared<BoundProgram>(edited.program, merged(edited.weights, model_.weights()));
-  }
-
   Model model_;
   SequenceInput input_;
 };
@@ -51,7 +47,8 @@ TEST_P(Doctor, EveryMistakeIsFoundAndNothingElseIsProved) {
       if (form.cause == "norm.cast_order") continue;
       std::vector<double> numbers;
       for (const FreeNumber& number : form.numbers) numbers.push_back(number.usual[0]);
-      const MadeDump dump(bind(form.make(numbers)), input_, {.compute = Compute::kF32});
+      const MadeDump dump(bind(form.make(numbers), model_.weights()), input_,
+                          {.compute = Compute::kF32});
       const DoctorReport report = doctor(model_, dump.open(), {.threads = 1});
       ++made;
       if (!report.diff.first) continue;  // without an effect on this text

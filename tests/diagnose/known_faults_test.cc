@@ -42,6 +42,7 @@ TEST(KnownFaults, EachIsAFormThatExists) {
   scaling.original_context = 4;
   const TestModel dynamic = make_model(spec, 3);
   note_forms(dynamic.program(), dynamic.sources, told);
+  EXPECT_GE(known_faults().size(), 6U);
   for (const KnownFault& fault : known_faults()) {
     EXPECT_TRUE(std::any_of(told.begin(), told.end(),
                             [&](const Told& each) {
