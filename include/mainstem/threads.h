@@ -73,6 +73,11 @@ class ThreadPool {
   static constexpr int kMaxThreads = 1024;
   void run(int threads, const std::function<void(const Worker&)>& body);
 
+  /// Calls body(i) once for every i in [0, count), each on whichever worker is free next, in
+  /// ascending order of their starts. The first exception ends it: what has begun is finished, what
+  /// has not is left out.
+  void for_each(int threads, int64_t count, const std::function<void(int64_t)>& body);
+
   /// One pool for the whole process, started on first use.
   static ThreadPool& shared();
 

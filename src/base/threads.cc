@@ -308,6 +308,18 @@ void ThreadPool::run(int threads, const std::function<void(const Worker&)>& body
   impl_->run(threads, body);
 }
 
+void ThreadPool::for_each(int threads, int64_t count, const std::function<void(int64_t)>& body) {
+  std::atomic<int64_t> next{0};
+  run(threads, [&](const Worker&) {
+    try {
+      for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) body(i);
+    } catch (...) {
+      next.store(count, std::memory_order_relaxed);
+      throw;
+    }
+  });
+}
+
 ThreadPool& ThreadPool::shared() {
   // Never destroyed: threads may still be inside when a program ends by exit().
   static auto* pool = new ThreadPool;

@@ -214,7 +214,7 @@ class Aligner {
     pass.run(freedom);
   }
 
-  void deliver(const AlignPass& pass, const RunInputs& inputs) {
+  void deliver(AlignPass& pass, const RunInputs& inputs) {
     std::map<std::pair<Convention, Site>, std::vector<SiteId>> undone;
     std::set<ValueId> given;
     for (const NamedValue& named : program_.sites) {
@@ -244,18 +244,20 @@ class Aligner {
     result_.notes.insert(result_.notes.end(), pass.notes().begin(), pass.notes().end());
   }
 
-  void deliver_value(const NamedValue& named, const Chosen& chosen, const RunInputs& inputs) {
+  void deliver_value(const NamedValue& named, Chosen& chosen, const RunInputs& inputs) {
     const DumpTensor& tensor = *sources_[chosen.source].tensor;
     AlignedValue value{.site = named.site, .name = tensor.name, .dtype = tensor.dtype};
     value.shape = shape_of(program_.value(named.value), inputs.sizes(program_, named.value));
-    value.data = chosen.numbers.data;
-    value.known = chosen.numbers.known;
-    value.printed_error = chosen.numbers.errors;
+    value.data = std::move(chosen.numbers.data);
+    value.known = std::move(chosen.numbers.known);
+    value.printed_error = std::move(chosen.numbers.errors);
     const Step& made = program_.step(program_.value(named.value).producer);
     const auto* attention = std::get_if<AttentionParams>(&made.params);
     value.up_to_row_constant =
         chosen.convention == Convention::kRowConstant ||
         (attention != nullptr && named.value == made.scores && !attention->alibi_slopes.empty());
+    value.only_read = options_.layers && is_block_site(named.site.site) &&
+                      named.site.layer < options_.layers->first;
     hide_right_padding(value, named.value, inputs);
     result_.values.push_back(std::move(value));
   }

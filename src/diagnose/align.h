@@ -21,6 +21,7 @@ struct AlignedValue {
   /// Absolute error of each element as printed; empty: none.
   std::vector<float> printed_error = {};
   bool up_to_row_constant = false;  ///< equal but for one number per row is equal
+  bool only_read = false;           ///< what the blocks that were asked for read: not judged
   bool complete() const { return known.empty(); }
 };
 

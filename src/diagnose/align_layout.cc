@@ -143,6 +143,12 @@ void for_each_shared(const Layout& layout, const Shape& value_shape, size_t toke
   }
 }
 
+/// The tensor holds the very numbers of the value, in their order.
+bool is_value_order(const Layout& layout, const Shape& value_shape) {
+  return layout.sizes == value_shape && std::is_sorted(layout.axes.begin(), layout.axes.end()) &&
+         layout.first_row == 0 && layout.repeats == 1;
+}
+
 }  // namespace
 
 Numbers read_numbers(const Dump& dump, const DumpTensor& tensor) {
@@ -235,8 +241,9 @@ std::vector<Layout> fused_layouts(const RunSizes& sizes, int64_t width, const Sh
   return layouts(whole, sizes, shape, 0);
 }
 
-Numbers in_value_order(const Numbers& theirs, const Layout& layout, const Shape& value_shape,
+Numbers in_value_order(Numbers theirs, const Layout& layout, const Shape& value_shape,
                        size_t token_axis) {
+  if (is_value_order(layout, value_shape) && theirs.known.empty()) return theirs;
   const auto count = static_cast<size_t>(element_count(value_shape));
   Numbers ours;
   ours.data.assign(count, 0);

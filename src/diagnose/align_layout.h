@@ -50,7 +50,7 @@ std::vector<Layout> layouts(const Value& value, const RunSizes& sizes, const Sha
 std::vector<Layout> fused_layouts(const RunSizes& sizes, int64_t width, const Shape& shape);
 
 /// The numbers in the value's own order; what the tensor does not hold is not known.
-Numbers in_value_order(const Numbers& theirs, const Layout& layout, const Shape& value_shape,
+Numbers in_value_order(Numbers theirs, const Layout& layout, const Shape& value_shape,
                        size_t token_axis);
 /// The channels `columns` of a fused tensor in [B,T,width] order.
 Numbers columns_of(const Numbers& whole, int64_t width, const std::vector<int64_t>& columns);

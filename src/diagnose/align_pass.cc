@@ -13,10 +13,6 @@ namespace {
 /// An alternative must fit this many times better than what the name says.
 constexpr double kMuchBetter = 4;
 
-bool is_square(const Shape& shape, const Value& value) {
-  return shape.size() == 4 && value.dims[3].letter == 'S';
-}
-
 }  // namespace
 
 AlignPass::AlignPass(const Model& model, const Dump& dump, const DiffOptions& options,
@@ -104,56 +100,9 @@ std::optional<ValueId> AlignPass::stream_before_layers(std::vector<SequenceInput
   return stream;
 }
 
-std::vector<uint8_t> AlignPass::hidden_of(const Place& place) const {
-  const Value& value = program_.value(place.value);
-  const Step& made = program_.step(value.producer);
-  const auto count = static_cast<size_t>(element_count(place.shape));
-  const bool square = is_square(place.shape, value);
-  const Rows rows = square ? program_.value(made.output).rows : value.rows;
-  const bool keyed = value.dims[1].letter == 'S';
-  std::vector<uint8_t> hidden(count, 0);
-  bool any = false;
-  const int64_t inner =
-      square ? 1 : static_cast<int64_t>(count) / (place.shape[0] * place.shape[1]);
-  for (size_t i = 0; i < count; ++i) {
-    const auto flat = static_cast<int64_t>(i);
-    if (!square) {
-      const int64_t row = flat / inner;
-      if (keyed) continue;
-      hidden[i] = inputs_.is_padding(rows, row / place.shape[1], row % place.shape[1]) ? 1 : 0;
-    } else {
-      const auto& params = std::get<AttentionParams>(made.params);
-      const int64_t s = flat % place.shape[3], t = flat / place.shape[3] % place.shape[2];
-      const int64_t b = flat / (place.shape[1] * place.shape[2] * place.shape[3]);
-      const SequenceInput& sequence = inputs_.sequences[static_cast<size_t>(b)];
-      const bool of_encoder = params.cross || rows == Rows::kEncoder;
-      const int64_t first = of_encoder ? sequence.encoder_left_padding : sequence.left_padding;
-      bool seen = s >= first && !inputs_.is_padding(rows, b, t);
-      if (params.mask != MaskKind::kFull) seen &= s <= t;
-      if (params.mask == MaskKind::kWindow) seen &= t - s < params.window;
-      hidden[i] = seen ? 0 : 1;
-    }
-    any |= hidden[i] != 0;
-  }
-  if (!any) hidden.clear();
-  return hidden;
-}
-
 void AlignPass::visit(const TraceEvent& event, double* data) {
-  Place place{.value = *program_.find_value(event.site),
-              .site = event.site,
-              .shape = event.value.shape(),
-              .reference = {data, static_cast<size_t>(event.value.count())},
-              .token_axis = 1,
-              .hidden = {},
-              .per_row_constant = false};
-  const Value& value = program_.value(place.value);
-  const Step& made = program_.step(value.producer);
-  if (is_square(place.shape, value)) place.token_axis = 2;
-  place.hidden = hidden_of(place);
-  if (const auto* params = std::get_if<AttentionParams>(&made.params)) {
-    place.per_row_constant = place.value == made.scores && !params->alibi_slopes.empty();
-  }
+  const Place place(program_, inputs_, event.site, event.value.shape(),
+                    {data, static_cast<size_t>(event.value.count())});
   std::optional<Chosen> chosen = choose(place);
   if (!chosen) return;
   taken_.insert(chosen->source);
@@ -196,49 +145,6 @@ bool AlignPass::keep_other(const Place& place, const Chosen& best, Chosen& found
   return std::sqrt(off) > tolerance_ / 16 * std::sqrt(size);
 }
 
-/// ‖theirs − reference‖ / ‖reference‖ over what is known, is compared and is finite.
-double AlignPass::distance(const Place& place, const Numbers& numbers,
-                           bool but_row_constant) const {
-  const auto width = static_cast<size_t>(place.shape.back());
-  double off = 0, size = 0;
-  bool broken = false, any = false;
-  for (size_t begin = 0; begin < numbers.data.size(); begin += width) {
-    const auto counts = [&](size_t i) {
-      return (numbers.known.empty() || numbers.known[i] != 0) &&
-             (place.hidden.empty() || place.hidden[i] == 0);
-    };
-    double theirs = 0, ours = 0;
-    int64_t count = 0;
-    if (but_row_constant) {
-      for (size_t i = begin; i < begin + width; ++i) {
-        if (!counts(i)) continue;
-        theirs += numbers.data[i];
-        ours += place.reference[i];
-        ++count;
-      }
-      theirs /= static_cast<double>(std::max<int64_t>(count, 1));
-      ours /= static_cast<double>(std::max<int64_t>(count, 1));
-    }
-    for (size_t i = begin; i < begin + width; ++i) {
-      if (!counts(i)) continue;
-      const double want = place.reference[i] - ours;
-      double difference = std::abs(numbers.data[i] - theirs - want);
-      if (!numbers.errors.empty()) {
-        difference = std::max(0.0, difference - static_cast<double>(numbers.errors[i]));
-      }
-      if (!std::isfinite(difference)) {
-        broken = true;
-        continue;
-      }
-      any = true;
-      off += difference * difference;
-      size += want * want;
-    }
-  }
-  if (!any || broken) return INFINITY;
-  return size > 0 ? std::sqrt(off / size) : (off > 0 ? INFINITY : 0);
-}
-
 Chosen AlignPass::read(const Place& place, const Candidate& candidate) const {
   const Source& source = sources_[candidate.source];
   Numbers theirs = read_numbers(dump_, *source.tensor);
@@ -261,11 +167,13 @@ Chosen AlignPass::read(const Place& place, const Candidate& candidate) const {
       ours = columns_of(in_value_order(theirs, layout, whole, 1), source.part.width,
                         source.part.columns);
     } else {
-      ours = in_value_order(theirs, layout, place.shape, place.token_axis);
+      const bool last = &layout == &ways.back() && layout.first_row == 0;
+      ours =
+          in_value_order(last ? std::move(theirs) : theirs, layout, place.shape, place.token_axis);
     }
     ours = undo(best.convention, std::move(ours), program_, model_.weights(), place.value,
                 place.shape, place.reference);
-    const double off = distance(place, ours, place.per_row_constant);
+    const double off = place.distance(ours, place.per_row_constant);
     if (!first && !(off * kMuchBetter < best.distance)) return;
     first = false;
     best.distance = off;
@@ -298,8 +206,8 @@ std::optional<Chosen> AlignPass::convention_of(const Place& place, const Chosen&
     other.tried = true;
     other.numbers = undo(convention, std::move(other.numbers), program_, model_.weights(),
                          place.value, place.shape, place.reference);
-    other.distance = distance(place, other.numbers,
-                              convention == Convention::kRowConstant || place.per_row_constant);
+    other.distance = place.distance(
+        other.numbers, convention == Convention::kRowConstant || place.per_row_constant);
     other.close = other.distance <= tolerance_;
     const double bar = best ? best->distance : plain.distance / kMuchBetter;
     if (other.close && other.distance < bar) best = std::move(other);

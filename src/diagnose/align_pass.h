@@ -8,6 +8,7 @@
 
 #include "diagnose/align_conventions.h"
 #include "diagnose/align_inputs.h"
+#include "diagnose/align_place.h"
 
 namespace mainstem {
 
@@ -44,6 +45,9 @@ class AlignPass {
   const std::map<ValueId, Chosen>& chosen() const { return chosen_; }
   /// Where two names of one value hold different numbers: what the other name holds.
   const std::multimap<ValueId, Chosen>& others() const { return others_; }
+  /// The same, to be moved from when the pass is over.
+  std::map<ValueId, Chosen>& chosen() { return chosen_; }
+  std::multimap<ValueId, Chosen>& others() { return others_; }
   /// Sources that no target was chosen for, although one could have been.
   const std::set<size_t>& open() const { return open_; }
   /// Sources that only repeat what another holds.
@@ -55,20 +59,9 @@ class AlignPass {
   struct Candidate {
     size_t source, target;
   };
-  /// One value, as the pass comes by.
-  struct Place {
-    ValueId value;
-    SiteId site;
-    Shape shape;
-    std::span<const double> reference;
-    size_t token_axis;
-    std::vector<uint8_t> hidden;  ///< 1: never compared; empty: all are
-    bool per_row_constant;
-  };
 
   std::optional<ValueId> stream_before_layers(std::vector<SequenceInput>& inputs) const;
   void visit(const TraceEvent& event, double* data);
-  std::vector<uint8_t> hidden_of(const Place& place) const;
   std::optional<Chosen> choose(const Place& place);
   bool keep_other(const Place& place, const Chosen& best, Chosen& found);
   int order_of(const SiteId& site) const;
@@ -76,7 +69,6 @@ class AlignPass {
   Chosen read_source(const Place& place, size_t source) const;
   std::optional<Chosen> convention_of(const Place& place, const Chosen& plain) const;
   void finish(const Place& place, Chosen& chosen, double* data) const;
-  double distance(const Place& place, const Numbers& numbers, bool but_row_constant) const;
   std::set<ValueId> grounds_of(ValueId value) const;
   const Target& target(const Candidate& candidate) const {
     return sources_[candidate.source].part.targets[candidate.target];

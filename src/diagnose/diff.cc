@@ -208,19 +208,33 @@ JudgedDump::JudgedDump(const Model& model, const Dump& dump, const DiffOptions& 
 }
 
 void JudgedDump::judge_steps() {
-  const auto total = static_cast<int64_t>(aligned_.values.size());
-  for (int64_t i = 0; i < total; ++i) {
-    if (options_.progress) options_.progress(i, total);
-    judge_step(aligned_.values[static_cast<size_t>(i)]);
+  const auto total = std::ssize(aligned_.values);
+  const auto progress = [&](int64_t done) {
+    if (options_.progress) options_.progress(done, total);
+  };
+  progress(0);
+  std::vector<Fit> fits = judge_->fits(progress);
+  std::vector<size_t> wrong;
+  for (size_t i = 0; i < fits.size(); ++i) {
+    if (!fits[i].holds()) wrong.push_back(i);
   }
-  if (options_.progress) options_.progress(total, total);
+  std::vector<std::optional<LowerPrecision>> precisions(fits.size());
+  each_alone(std::ssize(wrong), options_.threads, [&](int64_t n) {
+    const size_t i = wrong[static_cast<size_t>(n)];
+    precisions[i] = judge_->lower_precision(aligned_.values[i], fits[i]);
+  });
+  for (size_t i = 0; i < fits.size(); ++i) {
+    const AlignedValue& value = aligned_.values[i];
+    if (!value.only_read) judge_step(value, std::move(fits[i]), precisions[i]);
+  }
+  progress(total);
 }
 
-void JudgedDump::judge_step(const AlignedValue& value) {
+void JudgedDump::judge_step(const AlignedValue& value, Fit fit,
+                            std::optional<LowerPrecision> precision) {
   StepReport step;
   step.site = value.site;
   step.name = value.name;
-  Fit fit = judge_->fit(value);
   step.local = fit.local;
   step.envelope = fit.envelope;
   step.ratio = fit.ratio;
@@ -252,13 +266,12 @@ void JudgedDump::judge_step(const AlignedValue& value) {
                          const AlignedValue* input = judge_->ground().given(site);
                          return input != nullptr && !all_finite(input->data);
                        });
-  std::optional<LowerPrecision> precision;
   if (fit.holds()) {
     step.verdict = StepVerdict::kOk;
   } else if (on_wrong_ground || spreads) {
     step.verdict = StepVerdict::kInherited;
+    precision.reset();
   } else {
-    precision = judge_->lower_precision(value, fit);
     step.verdict = precision ? StepVerdict::kPrecision : StepVerdict::kWrong;
   }
   precisions_.push_back(precision);

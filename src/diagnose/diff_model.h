@@ -32,7 +32,7 @@ class JudgedDump {
 
  private:
   void judge_steps();
-  void judge_step(const AlignedValue& value);
+  void judge_step(const AlignedValue& value, Fit fit, std::optional<LowerPrecision> precision);
   void add_totals();
   void add_total(size_t i, std::vector<double> reference);
   void conclude();

@@ -68,8 +68,8 @@ std::shared_ptr<Pairs::Base> Pairs::base_of(const Trial& first, size_t step) con
 std::vector<std::unique_ptr<PairOfTrials>> Pairs::on_top(const std::shared_ptr<Base>& base,
                                                          const Trial& first, size_t step) {
   std::vector<std::unique_ptr<PairOfTrials>> pairs;
+  std::vector<const Form*> forms;
   for (const Form& second : base->forms) {
-    trials_.check_cancel();
     auto pair = std::make_unique<PairOfTrials>();
     pair->first = first;
     pair->form = second;
@@ -78,9 +78,13 @@ std::vector<std::unique_ptr<PairOfTrials>> Pairs::on_top(const std::shared_ptr<B
       edited.weights = merged(edited.weights, base->edited.weights);
       return edited;
     };
-    pair->second = trials_.attempt(pair->form, step, NumberSearch::kUsual);
-    if (pair->second.fit.local < first.fit.local) pairs.push_back(std::move(pair));
+    forms.push_back(&pair->form);
+    pairs.push_back(std::move(pair));
   }
+  std::vector<Trial> seconds = trials_.attempt(forms, step, NumberSearch::kUsual);
+  for (size_t i = 0; i < pairs.size(); ++i) pairs[i]->second = std::move(seconds[i]);
+  std::erase_if(pairs,
+                [&](const auto& pair) { return !(pair->second.fit.local < first.fit.local); });
   keep_best(pairs);
   return pairs;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <tuple>
 
 #include "diagnose/doctor_casts.h"
@@ -43,7 +44,7 @@ class Doctor {
     const auto& steps = judged_.report().steps;
     explained_.assign(steps.size(), false);
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (options_.progress) options_.progress(static_cast<int64_t>(i), std::ssize(steps));
+      trials_.show_progress(i, 0);
       if (explained_[i]) continue;
       if (steps[i].verdict == StepVerdict::kPrecision) {
         explain_precision(i);
@@ -159,17 +160,9 @@ class Doctor {
     std::vector<Trial> holding;
     for (const NumberSearch numbers : {NumberSearch::kUsual, NumberSearch::kSolved}) {
       if (numbers == NumberSearch::kSolved && trials_.is_long(i)) break;
-      for (const Form* form : trials_.candidates(i)) {
-        if (numbers == NumberSearch::kSolved && form->numbers.empty()) continue;
-        trials_.check_cancel();
-        Trial trial = trials_.attempt(*form, i, numbers);
-        trial.order = trials.size();
-        if (trial.holds()) {
-          holding.push_back(trial);
-          // The same mistake again.
-          if (trials_.is_known(*form) && numbers == NumberSearch::kUsual) break;
-        }
-        trials.push_back(std::move(trial));
+      try_all(i, numbers, trials);
+      for (const Trial& trial : trials) {
+        if (trial.holds()) holding.push_back(trial);
       }
       if (!holding.empty()) break;
     }
@@ -179,6 +172,26 @@ class Doctor {
     });
     if (const auto pair = pairs_.find(i, trials)) return accept_pair(i, *pair);
     describe_unknown(i, trials);
+  }
+
+  /// Adds a trial of each form; of none but the first where that is the same mistake again.
+  void try_all(size_t i, NumberSearch numbers, std::vector<Trial>& trials) {
+    std::vector<const Form*> forms = trials_.candidates(i);
+    if (numbers == NumberSearch::kSolved) {
+      std::erase_if(forms, [](const Form* form) { return form->numbers.empty(); });
+    }
+    const auto add = [&](Trial trial) {
+      trial.order = trials.size();
+      trials.push_back(std::move(trial));
+    };
+    size_t known = 0;
+    for (; known < forms.size() && trials_.is_known(*forms[known]); ++known) {
+      add(trials_.attempt(*forms[known], i, numbers));
+      if (numbers == NumberSearch::kUsual && trials.back().holds()) return;
+    }
+    for (Trial& trial : trials_.attempt(std::span(forms).subspan(known), i, numbers)) {
+      add(std::move(trial));
+    }
   }
 
   void accept(size_t i, std::vector<Trial>& holding) {
@@ -327,7 +340,10 @@ class Doctor {
       for (const Trial& trial : trials) {
         if (each.cause.tried.size() == kTried || !std::isfinite(trial.fit.local)) break;
         if (trial.fit.local >= before.local) break;
-        each.cause.tried.push_back({trial.form->cause, trial.form->yours, trial.fit.local});
+        const Edited edited = trial.form->make(trial.numbers);
+        const double left = trial.fit.of_first_rows ? judge_.fit(value, edited, before, true).local
+                                                    : trial.fit.local;
+        each.cause.tried.push_back({trial.form->cause, trial.form->yours, left});
       }
     }
     note_step(each, i, before, before.local, before.envelope);

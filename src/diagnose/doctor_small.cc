@@ -172,12 +172,15 @@ class SmallSearch {
   /// The forms with which the step would be round-off, too.
   std::set<std::string> hidden_at(size_t i) {
     std::set<std::string> result;
-    const double largest = kRatioBand * trials_.judged().fit(i).envelope;
+    const Fit& fit = trials_.judged().fit(i);
     for (const Form* form : trials_.candidates(i)) {
       if (!may_hide(*form)) continue;
       try {
         const AlignedValue& value = trials_.judged().value(i);
-        if (judge_.local_of_some(value, form->make({})) <= largest) result.insert(known_key(*form));
+        const Edited edited = form->make({});
+        const std::vector<int64_t> rows = judge_.rows_for_numbers(value, edited, fit, false);
+        if (judge_.local_of(value, edited, rows) > kRatioBand * fit.envelope) continue;
+        result.insert(known_key(*form));
       } catch (const Error&) {
         continue;  // an edit that cannot be made on this program
       }

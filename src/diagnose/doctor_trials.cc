@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <thread>
 
 #include "diagnose/solve.h"
 #include "mainstem/error.h"
@@ -19,6 +21,14 @@ std::string known_key(const Form& form) { return form.cause + "|" + form.yours; 
 
 void Trials::check_cancel() const {
   if (options_.cancel != nullptr && options_.cancel->load()) throw Cancelled();
+}
+
+void Trials::show_progress(size_t step, double share) const {
+  if (!options_.progress) return;
+  constexpr int64_t kParts = 1000;
+  const auto total = std::ssize(judged_.report().steps);
+  options_.progress(static_cast<int64_t>(step) * kParts + static_cast<int64_t>(share * kParts),
+                    total * kParts);
 }
 
 const std::vector<Form>& Trials::forms_of(int layer, bool encoder) {
@@ -114,7 +124,7 @@ std::vector<const Form*> Trials::candidates(size_t step) {
 }
 
 Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& before,
-                       NumberSearch search) {
+                       NumberSearch search) const {
   Trial trial{.form = &form};
   const double enough = judge_.arithmetic() == ArithmeticType::kF64 ? 1e-15 : 1e-8;
   const auto before_this = known_.find(known_key(form));
@@ -125,11 +135,15 @@ Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& b
     if (trial.holds()) return trial;
   }
   if (!form.numbers.empty()) {
+    const bool published = search == NumberSearch::kUsual;
+    std::optional<std::vector<int64_t>> rows;
     const auto error = [&](std::span<const double> tried) {
-      return judge_.local_of_some(value, form.make(tried));
+      const Edited edited = form.make(tried);
+      if (!rows) rows = judge_.rows_for_numbers(value, edited, before, published);
+      return judge_.local_of(value, edited, *rows);
     };
-    const Solved solved = search == NumberSearch::kSolved ? solve(form.numbers, error, enough)
-                                                          : best_usual(form.numbers, error, enough);
+    const Solved solved =
+        published ? best_usual(form.numbers, error, enough) : solve(form.numbers, error, enough);
     trial.numbers = solved.numbers;
     trial.at_edge = solved.at_edge;
     for (size_t n = 0; n < solved.numbers.size(); ++n) {
@@ -142,7 +156,8 @@ Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& b
   return trial;
 }
 
-Trial Trials::attempt(const Form& form, size_t step, NumberSearch search) {
+Trial Trials::attempt(const Form& form, size_t step, NumberSearch search) const {
+  check_cancel();
   Trial trial{.form = &form};
   try {
     trial = try_form(form, judged_.value(step), judged_.fit(step), search);
@@ -153,6 +168,19 @@ Trial Trials::attempt(const Form& form, size_t step, NumberSearch search) {
     trial.fit.local = trial.fit.ratio = std::numeric_limits<double>::infinity();
   }
   return trial;
+}
+
+std::vector<Trial> Trials::attempt(std::span<const Form* const> forms, size_t step,
+                                   NumberSearch search) const {
+  std::vector<Trial> trials(forms.size());
+  const auto count = std::ssize(forms);
+  each_alone(count, options_.threads, [&, caller = std::this_thread::get_id()](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    trials[i] = attempt(*forms[i], step, search);
+    if (std::this_thread::get_id() != caller) return;
+    show_progress(step, static_cast<double>(index) / static_cast<double>(count));
+  });
+  return trials;
 }
 
 int Trials::score(const Trial& trial) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,10 @@ class Trials {
   /// The chain is so long that every number cannot be searched for in every form.
   bool is_long(size_t step) const;
   /// The form beside the step's value. One that cannot be made here leaves an infinite error.
-  Trial attempt(const Form& form, size_t step, NumberSearch search);
+  Trial attempt(const Form& form, size_t step, NumberSearch search) const;
+  /// The same of many, on all threads.
+  std::vector<Trial> attempt(std::span<const Form* const> forms, size_t step,
+                             NumberSearch search) const;
   /// How many of the dump's values the mistake explains, less those it cannot be in.
   int score(const Trial& trial);
   /// The wrong steps that show the mistake and fit it; those for which `done` is set are passed
@@ -70,13 +74,15 @@ class Trials {
   std::set<ValueId> values_at(size_t step) const;
   JudgedDump& judged() { return judged_; }
   void check_cancel() const;
+  /// Says how far the search is: at this step, with this share of its forms tried.
+  void show_progress(size_t step, double share) const;
 
  private:
   const std::vector<Form>& forms_of(int layer, bool encoder);
   const std::vector<Form>& forms_of_several(size_t step);
   bool shows_in(const Form& form, const std::set<ValueId>& values) const;
   Trial try_form(const Form& form, const AlignedValue& value, const Fit& before,
-                 NumberSearch search);
+                 NumberSearch search) const;
   ValueId value_of(const SiteId& site) const;
   std::set<ValueId> values_of(const std::vector<SiteId>& sites) const;
 

@@ -1,10 +1,14 @@
 #include "diagnose/judge.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
+
+#include "mainstem/threads.h"
 
 namespace mainstem {
 namespace {
@@ -27,6 +31,13 @@ double row_roundings(Site site, ArithmeticType type) {
 }
 /// The envelope of a step with a mistake in it is at most this many times that of the right one.
 constexpr double kMistakesEnvelope = 2;
+/// A causal text of many times that many rows is first judged by these.
+constexpr int64_t kFirstRows = 8;
+constexpr int64_t kManyTimesTheFirst = 4;
+/// They must be wrong by so many envelopes to speak against anything.
+constexpr double kClearlyWrong = 20;
+/// So many pieces of work for each thread keep all of them busy to the end.
+constexpr int64_t kManyForEachThread = 4;
 /// A mistake must account for more than half of the error.
 constexpr double kMostLeft = 0.5;
 
@@ -62,6 +73,12 @@ std::span<const ChangeOfValue> unroundings(ArithmeticType type) {
   return {};
 }
 
+std::vector<int64_t> first_rows() {
+  std::vector<int64_t> rows(kFirstRows);
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
 /// Of the largest variant in each row, over all rows: what a row of a few printed numbers may be
 /// off by. Behind a long chain they miss by one common factor, which differs from variant to
 /// variant as much as a single number does.
@@ -84,6 +101,15 @@ double mean_error(const std::vector<Difference>& variants) {
 }
 
 }  // namespace
+
+void each_alone(int64_t count, int threads, const std::function<void(int64_t)>& body) {
+  const int workers = threads > 0 ? threads : default_thread_count();
+  if (count >= kManyForEachThread * workers) {
+    ThreadPool::shared().for_each(threads, count, body);
+  } else {
+    for (int64_t i = 0; i < count; ++i) body(i);
+  }
+}
 
 AlignedValue unprinted(const AlignedValue& value) {
   AlignedValue bare;
@@ -117,23 +143,40 @@ Judge::Judge(const Model& model, const Aligned& aligned, ArithmeticType arithmet
       aligned_(aligned),
       arithmetic_(arithmetic),
       options_(options),
-      ground_(aligned) {}
-
-const Compared& Judge::compared(const AlignedValue& value) {
-  const std::string site = to_string(value.site);
-  auto found = compared_.find(site);
-  if (found == compared_.end()) {
-    found = compared_.emplace(site, Compared(right_, ground_, value)).first;
+      ground_(aligned) {
+  for (const AlignedValue& value : aligned.values) {
+    compared_.try_emplace(to_string(value.site), right_, ground_, value);
   }
-  return found->second;
 }
 
-Fit Judge::fit(const AlignedValue& value) {
-  const Replay replay = replay_of(value);
-  const bool tokens_alone = replay.from().size() == 1 && replay.from()[0].site == Site::kTokens;
-  if (tokens_alone && replay.covers().size() > kLongChain) return fit_whole(value, replay);
-  const auto before = [&](ChangeOfValue unrounded) { return replay_of(value, unrounded); };
-  return fit(value, replay, before, std::numeric_limits<double>::infinity());
+const Compared& Judge::compared(const AlignedValue& value) const {
+  return compared_.at(to_string(value.site));
+}
+
+std::vector<Fit> Judge::fits(const std::function<void(int64_t)>& progress) {
+  const std::vector<AlignedValue>& values = aligned_.values;
+  std::vector<Fit> result(values.size());
+  std::vector<uint8_t> needs_passes(values.size());
+  std::atomic<int64_t> done{0};
+  const auto judge_one = [&, caller = std::this_thread::get_id()](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    if (values[i].only_read) return;
+    const Replay replay = replay_of(values[i]);
+    const bool tokens_alone = replay.from().size() == 1 && replay.from()[0].site == Site::kTokens;
+    if (tokens_alone && replay.covers().size() > kLongChain) {
+      needs_passes[i] = 1;
+      return;
+    }
+    const auto before = [&](ChangeOfValue unrounded) { return replay_of(values[i], unrounded); };
+    result[i] = fit(values[i], replay, before, std::numeric_limits<double>::infinity());
+    const int64_t count = done.fetch_add(1) + 1;
+    if (progress && std::this_thread::get_id() == caller) progress(count);
+  };
+  each_alone(std::ssize(values), options_.threads, judge_one);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (needs_passes[i] != 0) result[i] = fit_whole(values[i], replay_of(values[i]));
+  }
+  return result;
 }
 
 Replay Judge::replay_of(const AlignedValue& value, const Edited& edited,
@@ -145,10 +188,57 @@ Replay Judge::replay_of(const AlignedValue& value, ChangeOfValue unrounded) cons
   return {right_, weights_, ground_, value.site, unrounded};
 }
 
-Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right) {
+std::optional<double> Judge::wrong_at_first(const AlignedValue& value, const Replay& replay,
+                                            const Fit& right) const {
+  const RowLayout& layout = compared(value).layout();
+  if (replay.row_wise() || !replay.causal() || layout.square) return {};
+  const int64_t first = kFirstRows * layout.heads;
+  if (layout.rows < kManyTimesTheFirst * first) return {};
+  double error = 0;
+  double size = 0;
+  for (size_t row = 0; row < static_cast<size_t>(first); ++row) {
+    if (std::isnan(right.exact.size[row])) continue;
+    error += right.exact.error[row];
+    size += right.exact.size[row];
+  }
+  const double wrong = std::sqrt(error / size);
+  if (!std::isfinite(wrong) || wrong < kClearlyWrong * right.envelope) return {};
+  return wrong;
+}
+
+std::optional<Fit> Judge::against(const AlignedValue& value, const Replay& replay,
+                                  const Fit& right) const {
+  const std::optional<double> wrong = wrong_at_first(value, replay, right);
+  if (!wrong) return {};
+  const RowLayout& layout = compared(value).layout();
+  const std::vector<double> made = replay.run({}, first_rows(), options_.threads, options_.cancel);
+  if (std::ssize(made) != kFirstRows * layout.heads * layout.width) return {};
+  Fit fit;
+  fit.exact = difference(value, compared(value), value.data, made, first_rows());
+  const double left = fit.exact.relative();
+  if (std::isnan(left) || left <= kMostLeft * *wrong) return {};
+  fit.local = right.local * left / *wrong;
+  fit.ratio = std::numeric_limits<double>::infinity();
+  fit.accounts = false;
+  fit.of_first_rows = true;
+  return fit;
+}
+
+std::vector<int64_t> Judge::telling_rows(const AlignedValue& value, const Replay& replay,
+                                         const Fit& right) const {
+  if (replay.row_wise()) return some_rows(value, &right.exact);
+  return wrong_at_first(value, replay, right) ? first_rows() : std::vector<int64_t>{};
+}
+
+Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right,
+               bool all_rows) const {
   const auto before = [&](ChangeOfValue unrounded) { return replay_of(value, edited, unrounded); };
+  const Replay replay = before(nullptr);
+  if (!all_rows && !edited.every_row) {
+    if (auto against_it = against(value, replay, right)) return std::move(*against_it);
+  }
   Fit result =
-      fit(value, before(nullptr), before, std::max(right.local, kRatioBand * right.envelope));
+      fit(value, replay, before, std::max(kMostLeft * right.local, kRatioBand * right.envelope));
   // A mistake may make a step less exact, but not by so much that everything fits.
   const double widest = kMistakesEnvelope * right.envelope;
   if (result.envelope > widest) {
@@ -162,14 +252,21 @@ Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right
   return result;
 }
 
-double Judge::local_of_some(const AlignedValue& value, const Edited& edited) {
-  const Replay replay = replay_of(value, edited);
-  const std::vector<int64_t> rows =
-      replay.row_wise() && !edited.every_row ? some_rows(value, nullptr) : std::vector<int64_t>{};
-  const std::vector<double> made = replay.run({}, rows, options_.threads, options_.cancel);
+double Judge::local_of(const AlignedValue& value, const Edited& edited,
+                       std::span<const int64_t> rows) const {
+  const std::vector<double> made =
+      replay_of(value, edited).run({}, rows, options_.threads, options_.cancel);
   if (made.empty()) return std::numeric_limits<double>::infinity();
   const double local = difference(value, compared(value), value.data, made, rows).relative();
   return std::isnan(local) ? std::numeric_limits<double>::infinity() : local;
+}
+
+std::vector<int64_t> Judge::rows_for_numbers(const AlignedValue& value, const Edited& edited,
+                                             const Fit& right, bool usual) const {
+  if (edited.every_row) return {};
+  const Replay replay = replay_of(value, edited);
+  if (replay.row_wise()) return some_rows(value, nullptr);
+  return usual ? telling_rows(value, replay, right) : std::vector<int64_t>{};
 }
 
 /// Token rows to measure envelopes on: spread over the text, with those that matter most.
@@ -242,7 +339,7 @@ ArithmeticType Judge::imitated() const {
 
 /// How far a variant is from the exact values, in the places that are compared.
 Difference Judge::round_off(const AlignedValue& value, std::span<const double> exact,
-                            std::span<const double> variant, std::span<const int64_t> some) {
+                            std::span<const double> variant, std::span<const int64_t> some) const {
   Difference off = difference(unprinted(value), compared(value), exact, variant, some);
   const double scale = unit_roundoff(arithmetic_) / unit_roundoff(imitated());
   for (double& error : off.error) error *= square(scale);
@@ -250,7 +347,7 @@ Difference Judge::round_off(const AlignedValue& value, std::span<const double> e
 }
 
 Fit Judge::fit(const AlignedValue& value, const Replay& replay, const ReplayBefore& before,
-               double give_up) {
+               double give_up) const {
   Fit result;
   result.from = replay.from();
   result.covers = replay.covers();

@@ -14,6 +14,12 @@ constexpr double kExplained = 0.5;
 /// One value that is rounded gives the very same numbers, but where a tie falls otherwise.
 constexpr double kExplainedByOne = 0.9;
 constexpr double kLargestOfOneRounding = 16;
+/// Variants of one arithmetic differ by less than this factor.
+constexpr double kFarBeyond = 8;
+/// A share of the squared error that is none.
+constexpr double kNothing = 0.05;
+/// In longer chains no single value is picked out.
+constexpr size_t kLongestChain = 48;
 
 /// How much smaller the squared error is beside the variant.
 double explained_share(const Difference& exact, const Difference& variant) {
@@ -34,7 +40,8 @@ double stored_at(double number, size_t) {
 
 }  // namespace
 
-std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, const Fit& fit) {
+std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value,
+                                                     const Fit& fit) const {
   std::vector<ArithmeticType> lower;
   switch (arithmetic_) {
     case ArithmeticType::kF64:
@@ -52,8 +59,7 @@ std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, 
   }
   if (lower.empty() || fit.exact.not_finite) return {};
   const Replay replay = replay_of(value);
-  const std::vector<int64_t> some =
-      replay.row_wise() ? some_rows(value, &fit.exact) : std::vector<int64_t>{};
+  const std::vector<int64_t> some = telling_rows(value, replay, fit);
   const Compared& rows = compared(value);
   const std::vector<double> exact = replay.run({}, some, options_.threads, options_.cancel);
   for (ArithmeticType type : lower) {
@@ -67,6 +73,9 @@ std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, 
                    difference(unprinted(value), rows, exact, made, some, !some.empty()).relative());
       share = std::max(share,
                        explained_share(fit.exact, difference(value, rows, value.data, made, some)));
+      // The other variants are of its size, and round most numbers as it does.
+      if (fit.local > kFarBeyond * kRatioBand * envelope) break;
+      if (share < kNothing && fit.local > kRatioBand / 2 * envelope) break;
     }
     if (fit.local > kRatioBand * envelope) continue;
     const bool stored = value.complete() && type != ArithmeticType::kQ8Act &&
@@ -80,7 +89,8 @@ std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value, 
 std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value, const Fit& fit,
                                                        const Replay& replay,
                                                        std::span<const ArithmeticType> types,
-                                                       std::span<const int64_t> some) {
+                                                       std::span<const int64_t> some) const {
+  if (replay.covers().size() > kLongestChain) return {};
   for (ArithmeticType type : types) {
     if (type != ArithmeticType::kBF16 && type != ArithmeticType::kF16) continue;
     // No single rounding makes errors of another size.

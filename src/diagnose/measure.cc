@@ -103,6 +103,8 @@ Difference difference(const AlignedValue& shape, const Compared& compared,
   Difference result;
   result.error.assign(static_cast<size_t>(layout.rows), kNone);
   result.size.assign(static_cast<size_t>(layout.rows), kNone);
+  const bool plain =
+      shape.known.empty() && shape.printed_error.empty() && !shape.up_to_row_constant;
   const auto one_row = [&](int64_t row, int64_t mine_row, int64_t made_row) {
     if (!compared.row(row)) return;
     const auto [begin, end] = compared.columns(row);
@@ -112,6 +114,32 @@ Difference difference(const AlignedValue& shape, const Compared& compared,
     const auto known = [&](int64_t c) {
       return shape.known.empty() || shape.known[flat + static_cast<size_t>(c)] != 0;
     };
+    const auto sums = [&](double error, double size) {
+      result.error[static_cast<size_t>(row)] = error;
+      result.size[static_cast<size_t>(row)] = size;
+    };
+    if (plain) {
+      double error = 0;
+      double size = 0;
+      double max = -1;
+      for (int64_t c = begin; c < end; ++c) {
+        const double off = std::fabs(y[c] - f[c]);
+        error += off * off;
+        size += f[c] * f[c];
+        max = std::max(max, off);
+      }
+      // What is not finite is told apart below.
+      if (std::isfinite(error) && std::isfinite(size) && end > begin) {
+        result.compared += end - begin;
+        if (max > result.max || result.max_row < 0) {
+          result.max = max;
+          result.max_row = row;
+          result.max_column = begin;
+          while (std::fabs(y[result.max_column] - f[result.max_column]) != max) ++result.max_column;
+        }
+        return sums(error, size);
+      }
+    }
     double shift = 0;
     if (shape.up_to_row_constant) {
       double count = 0;
@@ -147,9 +175,7 @@ Difference difference(const AlignedValue& shape, const Compared& compared,
         result.max_column = c;
       }
     }
-    if (!any) return;
-    result.error[static_cast<size_t>(row)] = error;
-    result.size[static_cast<size_t>(row)] = size;
+    if (any) sums(error, size);
   };
   if (token_rows.empty()) {
     for (int64_t row = 0; row < layout.rows; ++row) one_row(row, row, row);

@@ -24,6 +24,20 @@ bool turns_by_length(const Step& step) {
   return kind == RotaryScalingKind::kDynamic || kind == RotaryScalingKind::kLongRope;
 }
 
+bool mixes_tokens(const Step& step) {
+  const auto* custom = std::get_if<CustomParams>(&step.params);
+  return step.op == Op::kAttention || turns_by_length(step) ||
+         (custom != nullptr && custom->apply_sequence != nullptr);
+}
+
+/// A row may depend on those behind it.
+bool looks_ahead(const Step& step) {
+  const auto* attention = std::get_if<AttentionParams>(&step.params);
+  if (attention == nullptr) return mixes_tokens(step);
+  return attention->mask == MaskKind::kFull || attention->cross || attention->diagonal > 0 ||
+         attention->hidden_score.has_value();
+}
+
 /// Cuts a program back to what one of its values is made of. The values of the dump stand in the
 /// result as tables, whose rows are looked up by their number instead of by a token; so nothing of
 /// the forward is written a second time.
@@ -68,6 +82,7 @@ class Cutter {
   WeightSources& sources() { return sources_; }
   std::map<std::string, const AlignedValue*>& patched() { return patched_; }
   bool row_wise() const { return row_wise_; }
+  bool causal() const { return causal_; }
   bool reads_tokens() const { return reads_tokens_; }
 
   /// Sites of the values read from the dump, or of those computed on the way.
@@ -175,7 +190,8 @@ class Cutter {
 
   void keep(Step& step) {
     computed_.insert(step.output);
-    row_wise_ = row_wise_ && step.op != Op::kAttention && !turns_by_length(step);
+    row_wise_ = row_wise_ && !mixes_tokens(step);
+    causal_ = causal_ && !looks_ahead(step);
     switch (step.op) {
       case Op::kAttention:
         return keep_attention(step);
@@ -298,6 +314,7 @@ class Cutter {
   std::map<std::string, const AlignedValue*> patched_;
   WeightSources sources_;
   bool row_wise_ = true;
+  bool causal_ = true;
   bool reads_tokens_ = false;
 };
 
@@ -348,6 +365,8 @@ Replay::Replay(const Program& program, const WeightSources& weights, const DumpG
   covers_ = cutter.sites(false);
   row_wise_ = cutter.row_wise() && ground.one_sequence();
   patched_ = std::move(cutter.patched());
+  causal_ = cutter.causal() && ground.one_sequence() && patched_.empty() && !encoder_ &&
+            ground.inputs()[0].left_padding == 0;
   bound_ = std::make_shared<BoundProgram>(std::move(cutter.program()), cutter.sources());
 }
 

@@ -61,9 +61,12 @@ class Replay {
   const std::vector<SiteId>& covers() const { return covers_; }
   /// Rows depend on nothing but themselves, so some of them may be run alone.
   bool row_wise() const { return row_wise_; }
+  /// Rows depend on nothing behind them, so the first of them may be run alone.
+  bool causal() const { return causal_; }
 
   /// f(the user's inputs) at the target, row-major in its own layout. `rows`: some token rows
-  /// alone, ascending (row_wise() only); empty: all. `rounded`: one of covers().
+  /// alone, ascending (of row_wise()), or the first ones (of causal()); empty: all. `rounded`: one
+  /// of covers().
   std::vector<double> run(const Arithmetic& arithmetic, std::span<const int64_t> rows, int threads,
                           const std::atomic<bool>* cancel = nullptr,
                           const std::optional<RoundedValue>& rounded = {}) const;
@@ -76,6 +79,7 @@ class Replay {
   ChangeOfValue unrounded_;
   bool encoder_ = false;
   bool row_wise_ = true;
+  bool causal_ = true;
   std::vector<SiteId> from_, covers_;
   std::map<std::string, const AlignedValue*> patched_;  ///< scores and patterns of the dump
   std::shared_ptr<const BoundProgram> bound_;

@@ -1,5 +1,7 @@
 #include "runtime/bound_weights.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 
@@ -202,10 +204,16 @@ void BoundWeights::read_weight_row(WeightId id, int64_t row, double* out) const 
   const Entry& entry = at(id);
   const int64_t source_row =
       entry.row_order.empty() ? row : entry.row_order[static_cast<size_t>(row)];
-  if (!info(entry.tensor.dtype()).is_quantised) return read_row(entry.tensor, source_row, out);
-  std::vector<float> values(static_cast<size_t>(entry.tensor.columns()));
-  read_row(entry.tensor, source_row, values.data());
-  for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<double>(values[i]);
+  const DType dtype = entry.tensor.dtype();
+  if (!info(dtype).is_quantised) return read_row(entry.tensor, source_row, out);
+  // Their numbers are floats; a whole number of blocks of every type at a time.
+  std::array<float, 1024> part;
+  const int64_t columns = entry.tensor.columns();
+  for (int64_t begin = 0; begin < columns; begin += std::ssize(part)) {
+    const int64_t end = std::min(columns, begin + std::ssize(part));
+    read_row(entry.tensor, source_row, begin, end, part.data());
+    std::copy_n(part.begin(), end - begin, out + begin);
+  }
 }
 
 int64_t BoundWeights::stored_bytes() const {

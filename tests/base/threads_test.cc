@@ -276,6 +276,34 @@ TEST_F(ThreadPoolTest, ARunInsideARunIsDoneAlone) {
   EXPECT_EQ(outer, 3) << "the caller is no longer inside";
 }
 
+TEST_F(ThreadPoolTest, ForEachCallsEachIndexOnce) {
+  ThreadPool pool;
+  for (int threads : {0, 1, 2, 4}) {
+    for (int64_t count : {0, 1, 3, 100}) {
+      std::vector<std::atomic<int>> calls(static_cast<size_t>(count));
+      pool.for_each(threads, count, [&](int64_t i) { ++calls[static_cast<size_t>(i)]; });
+      for (const auto& each : calls) EXPECT_EQ(each, 1);
+    }
+  }
+}
+
+TEST_F(ThreadPoolTest, ForEachIsEndedByAnException) {
+  ThreadPool pool;
+  for (int threads : {1, 2, 4}) {
+    std::atomic<int64_t> calls{0};
+    constexpr int64_t kCount = 1'000'000;
+    EXPECT_THROW(pool.for_each(threads, kCount,
+                               [&](int64_t i) {
+                                 ++calls;
+                                 if (i == 10) throw std::runtime_error("the eleventh");
+                               }),
+                 std::runtime_error);
+    EXPECT_GE(calls, 11);
+    EXPECT_LT(calls, kCount);
+    pool.for_each(threads, 5, [&](int64_t) { ++calls; });
+  }
+}
+
 TEST_F(ThreadPoolTest, RunsOfSeveralThreadsTakeTurns) {
   ThreadPool pool;
   std::atomic<int> inside{0}, overlaps{0}, calls{0};

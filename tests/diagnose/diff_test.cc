@@ -276,7 +276,14 @@ TEST_F(DiffLlama, BlocksThatAreNotThereAreRefused) {
   const auto judged = [&](int begin, int end) {
     return diff(model_, dump, {.layers = {{begin, end}}, .threads = 1});
   };
-  EXPECT_EQ(judged(1, blocks).verdict, DiffVerdict::kMatch);
+  const DiffReport later = judged(1, blocks);
+  EXPECT_EQ(later.verdict, DiffVerdict::kMatch);
+  for (const StepReport& step : later.steps) {
+    // What the first of them reads is taken as it is.
+    EXPECT_NE(step.site.layer, 0) << to_string(step.site);
+    for (const std::string& site : step.covers) EXPECT_FALSE(site.starts_with("blocks.0.")) << site;
+  }
+  EXPECT_EQ(later.steps.front().from, std::vector<std::string>{"blocks.0.resid_post"});
   for (const auto& [begin, end] : std::vector<std::pair<int, int>>{
            {0, blocks + 1}, {blocks, blocks + 1}, {1, 1}, {2, 1}, {-1, 1}}) {
     try {
