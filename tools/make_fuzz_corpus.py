@@ -415,14 +415,15 @@ def aligned_dump_seeds():
     yield "inf", bytes([3, 6, 1]) + b"".join(record(value=v, edits=[(7, 1)] if v == 12 else []) for v in range(1, 23))
     yield "scaled", bytes([2, 8, 0]) + ids + b"".join(record(value=v, what=2 + 4 * 17 if v == 6 else 0)
                                                      for v in range(1, 23))
-    yield "layouts", bytes([0, 6, 1]) + b"".join(record(value=v, layout=v % 12) for v in range(1, 23))
-    yield "transposed", bytes([0, 8, 0]) + ids + b"".join(record(value=v, layout=3 + 12 * (v % 2)) for v in range(1, 23))
+    yield "layouts", bytes([0, 6, 1]) + b"".join(record(value=v, layout=(0, 1, 2, 5)[v % 4]) for v in range(1, 23))
+    yield "odd_layouts", bytes([0, 6, 1]) + b"".join(record(value=v, layout=v % 12) for v in range(1, 23))
+    yield "tokens_first", bytes([0, 8, 0]) + ids + b"".join(record(value=v, layout=3) for v in range(1, 23))
     yield "padded", bytes([0, 8, 0]) + ids + record(7, extra=b"\3\x0c") + every
     yield "padded_behind", bytes([0, 8, 0]) + ids + record(7, edits=[(4, 3)], extra=b"\3\2") + every
     yield "mask_nan", bytes([0, 8, 0]) + ids + record(7, kind=1, edits=[(1, 0)], extra=b"\3\2") + every
     yield "positions", bytes([1, 8, 0]) + ids + record(7, extra=b"\4\x0d") + every
     yield "types", bytes([2, 8, 0]) + ids + record(7, extra=b"\5\3") + every
-    yield "layers", bytes([0, 6, 5, 1, 1]) + every
+    yield "layers", bytes([0, 6, 5, 1, 1]) + b"".join(record(value=v) for v in range(20, 43))
     yield "no_layers", bytes([0, 6, 5, 255, 9]) + every
     yield "declared", bytes([0, 6, 1 + 3 * 16]) + every
     yield "wrong_token", bytes([0, 6, 3, 255]) + every

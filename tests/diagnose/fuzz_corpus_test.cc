@@ -58,7 +58,7 @@ TEST(FuzzCorpus, SeedsOfAlignedDumpsAreJudged) {
     EXPECT_EQ(report.verdict, DiffVerdict::kMatch) << model << " " << report.reason;
     EXPECT_GE(report.steps.size(), 15U) << model;
   }
-  for (const char* name : {"bf16", "f16", "layouts", "transposed", "padded", "layers", "map"}) {
+  for (const char* name : {"bf16", "f16", "layouts", "tokens_first", "layers", "map"}) {
     const DiffReport report = report_of(name);
     EXPECT_EQ(report.verdict, DiffVerdict::kMatch) << name << " " << report.reason;
     EXPECT_GE(report.steps.size(), 10U) << name;
