@@ -234,6 +234,25 @@ TEST_F(AlignInputs, WhatCannotBeCompared) {
   EXPECT_NE(failure(longer).find("continue a cache"), std::string::npos);
 }
 
+TEST_F(AlignInputs, TokensAndCachesUnderTheCallersOwnNames) {
+  load("llama");
+  const std::vector<TracedValue> values = golden_->values();
+  const auto keys = std::find_if(values.begin(), values.end(), [](const TracedValue& each) {
+    return to_string(each.site) == "blocks.1.k_rot";
+  });
+  ASSERT_NE(keys, values.end());
+  DumpBuilder dump;
+  dump.add_ids("my ids", {1, count()}, tokens_);
+  dump.add("my keys", keys->value.shape(), to_f64(keys->value.view()));
+  const Aligned aligned = align(golden_->model, dump.build(),
+                                {.names = {{"my ids", "tokens"}, {"my keys", "blocks.1.k_cache"}}});
+  EXPECT_EQ(aligned.incomparable, "");
+  ASSERT_EQ(aligned.inputs.size(), 1U);
+  EXPECT_EQ(aligned.inputs[0].tokens, tokens_);
+  ASSERT_EQ(aligned.values.size(), 1U);
+  EXPECT_EQ(to_string(aligned.values[0].site), "blocks.1.k_rot");
+}
+
 TEST_F(AlignInputs, AMaskInNumbersWithAPointHoldsWholeOnes) {
   load("llama");
   std::vector<double> mask(tokens_.size(), 1);
