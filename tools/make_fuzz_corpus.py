@@ -340,8 +340,104 @@ def printed_text_seeds():
     yield "json_summary", (DUMPS / "debugger" / "Twice_debug_tree_SUMMARY.json").read_bytes()
 
 
+def folder(files):
+    """Files as fuzz/dump_folder_target.h reads them."""
+    return b"".join(bytes([len(name)]) + name.encode() + struct.pack("<H", len(content)) + content
+                    for name, content in files.items())
+
+
+def dump_folder_seeds():
+    yield "arrays", folder({"a.npy": npy(), "blocks/0/q.npy": npy("<f2", "(1, 2, 1)", bytes(4)), "note.txt": b"x"})
+    yield "none", folder({"note.txt": b"x"})
+    yield "text_array", folder({"a.npy": npy("<U2"), "b.npy": npy()})
+    yield "short_array", folder({"a.npy": npy()[:-1]})
+    yield "folder_array", folder({"a.npy/b.npy": npy()})
+    yield "deep", folder({"/".join("d" * 18) + "/a.npy": npy()})
+    yield "placeholder", folder({"a.npy": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"})
+    value = safetensors({"data": entry("F32", [2], 0, 8)}, bytes(8))
+    call = (CALL % ("torch.Size([2])", "torch.float32", '"./v.safetensors"')).encode()
+    tree = "M_debug_tree_FULL_TENSORS.json"
+    yield "debugger", folder({tree: call, "v.safetensors": value})
+    yield "debugger_missing", folder({tree: call})
+    yield "debugger_shape", folder({tree: call.replace(b"[2]", b"[3]"), "v.safetensors": value})
+    yield "debugger_type", folder({tree: call.replace(b"float32", b"float16"), "v.safetensors": value})
+    two = safetensors({"data": entry("F32", [1], 0, 4), "more": entry("F32", [1], 4, 8)}, bytes(8))
+    yield "debugger_two", folder({tree: call, "v.safetensors": two})
+    yield "debugger_outside", folder({tree: call.replace(b"./v", b"../v"), "v.safetensors": value})
+    twice = b'{"module_path":"M","children":[' + call + b"," + call + b"]}"
+    yield "debugger_twice", folder({tree: twice, "v.safetensors": value})
+    yield "two_trees", folder({tree: call, "N" + tree: call, "v.safetensors": value})
+    yield "summary", folder({"M_debug_tree_SUMMARY.json": call})
+
+
+def name_map_seeds():
+    yield "plain", b"my.q = blocks.0.q\nmy.k=blocks.1.k_rot\n"
+    yield "comments", b"# names\n\n  a  =  logits  # not one\n"
+    yield "equals", b"a = b = tokens\n"
+    yield "twice", b"a = embed\na = logits\n"
+    yield "no_site", b"a = blocks.0.nothing\n"
+    yield "no_layer", b"a = blocks.99.q\n"
+    yield "huge_layer", b"a = blocks.99999999999999999999.q\n"
+    yield "empty", b""
+    yield "half", b"a =\n= embed\n"
+    yield "crlf", b"a = embed\r\nb = blocks.0.resid_pre\r\n"
+    yield "stacks", b"a = encoder.blocks.0.q\nb = decoder.blocks.0.cross_q\nc = decoder.logits\n"
+    yield "modules", (b"model.layers.0.self_attn.q_proj.output.0\ntransformer.h.1.attn.c_attn\n"
+                      b"model.layers.0.mlp.inputs.args.0\nhidden_states.2\nencoder_hidden_states.0\n"
+                      b"cross_attentions.1\nlast_hidden_state\nx.vision.layers.0.mlp\n")
+    yield "hooks", b"blocks.0.hook_resid_pre\nblocks.1.attn.hook_pattern\nhook_embed\nblocks.0.hook_out\nln_final.hook_scale\n"
+    yield "nodes", b"Qcur-0\nQcur-0#ROPE\nl_out-1\nkqv_out-0\nQcur-0 (reshaped)\ninp_embd\nblk.0.attn_q.weight\nnorm-0#RMS_NORM\n"
+    yield "inputs", b"input_ids\nattention_mask\ndecoder.input_ids\nposition_ids\nM.inputs.args.0\n"
+
+
+def record(naming=0, value=0, layout=0, kind=0, what=0, edits=(), extra=b""):
+    """A tensor as MadeDump::add_record in fuzz/made_dumps.h reads it; `extra` stands behind the value."""
+    out = bytes([naming, value]) + extra + bytes([layout, kind, what, len(edits)])
+    for at, number in edits:
+        out += bytes([at % 256, at // 256, number])
+    return out
+
+
+def aligned_dump_seeds():
+    ids = record(7, extra=b"\0\0")
+    every = b"".join(record(value=value) for value in range(1, 23))
+    for model in range(16):
+        yield f"sound_{model}", bytes([model, 6, 1]) + every
+    yield "tokens", bytes([0, 8, 0]) + ids + every
+    for naming, name in enumerate(("modules", "hooks", "nodes"), 1):
+        for model in (0, 1, 2, 6):
+            yield f"{name}_{model}", bytes([model, 6, 1]) + b"".join(record(naming, v) for v in range(1, 23))
+    for naming, name in ((4, "bridge"), (5, "more_hooks"), (6, "more_nodes")):
+        yield name, bytes([0, 6, 1]) + b"".join(record(naming, v, extra=b"\0") for v in range(1, 23))
+    yield "bf16", bytes([4, 8, 0]) + ids + b"".join(record(value=v, kind=4) for v in range(1, 23))
+    yield "f16", bytes([1, 8, 0]) + ids + b"".join(record(value=v, kind=3) for v in range(1, 23))
+    yield "nan", bytes([0, 6, 1]) + b"".join(record(value=v, edits=[(5, 0)] if v == 9 else []) for v in range(1, 23))
+    yield "inf", bytes([3, 6, 1]) + b"".join(record(value=v, edits=[(7, 1)] if v == 12 else []) for v in range(1, 23))
+    yield "scaled", bytes([2, 8, 0]) + ids + b"".join(record(value=v, what=2 + 4 * 17 if v == 6 else 0)
+                                                     for v in range(1, 23))
+    yield "layouts", bytes([0, 6, 1]) + b"".join(record(value=v, layout=(0, 1, 2, 5)[v % 4]) for v in range(1, 23))
+    yield "odd_layouts", bytes([0, 6, 1]) + b"".join(record(value=v, layout=v % 12) for v in range(1, 23))
+    yield "tokens_first", bytes([0, 8, 0]) + ids + b"".join(record(value=v, layout=3) for v in range(1, 23))
+    yield "padded", bytes([0, 8, 0]) + ids + record(7, extra=b"\3\x0c") + every
+    yield "padded_behind", bytes([0, 8, 0]) + ids + record(7, edits=[(4, 3)], extra=b"\3\2") + every
+    yield "mask_nan", bytes([0, 8, 0]) + ids + record(7, kind=1, edits=[(1, 0)], extra=b"\3\2") + every
+    yield "positions", bytes([1, 8, 0]) + ids + record(7, extra=b"\4\x0d") + every
+    yield "types", bytes([2, 8, 0]) + ids + record(7, extra=b"\5\3") + every
+    yield "layers", bytes([0, 6, 5, 1, 1]) + b"".join(record(value=v) for v in range(20, 43))
+    yield "no_layers", bytes([0, 6, 5, 255, 9]) + every
+    yield "declared", bytes([0, 6, 1 + 3 * 16]) + every
+    yield "wrong_token", bytes([0, 6, 3, 255]) + every
+    yield "map", bytes([0, 6, 1]) + b"".join(record(9, v) for v in range(1, 23))
+    yield "own_map", bytes([0, 6, 1]) + record(10, 3, extra=b"\1a\5embed") + every
+    yield "fused", bytes([6, 6, 1]) + record(72, 5, extra=b"\x2bgpt_neox.layers.0.attention.query_key_value") + every
+    text = b"".join(record(3, v) + bytes([v % 16, v, 0]) for v in range(1, 20))
+    for model in (0, 1, 4, 6):
+        yield f"text_{model}", bytes([model, 9, 9]) + text
+
+
 def main():
-    for target, seeds in (("dump", dump_seeds), ("pickle", pickle_seeds),
+    for target, seeds in (("dump", dump_seeds), ("dump_folder", dump_folder_seeds), ("pickle", pickle_seeds),
+                          ("name_map", name_map_seeds), ("aligned_dump", aligned_dump_seeds),
                           ("printed_text", printed_text_seeds),
                           ("safetensors", safetensors_seeds), ("gguf", gguf_seeds),
                           ("model_words", model_words_seeds),

@@ -49,7 +49,7 @@ std::vector<double> vector_weight(const Program& program, const WeightSources& w
                                   WeightId id) {
   if (id == kNoId) return {};
   const WeightSource& source = weights.at(program.weight(id).name);
-  const std::vector<double> stored = to_f64(source.tensor);
+  std::vector<double> stored = to_f64(source.tensor);
   if (source.row_order.empty()) return stored;
   std::vector<double> ordered;
   for (const int64_t row : source.row_order) ordered.push_back(stored[static_cast<size_t>(row)]);
@@ -213,11 +213,10 @@ Numbers undo(Convention convention, Numbers theirs, const Program& program,
       break;
     case Convention::kScaledQuery:
     case Convention::kScaledEmbedding: {
-      const double factor =
-          convention == Convention::kScaledQuery
-              ? block_at(program, site)->attention.score_scale
-              : (site.stack == Stack::kEncoder ? *program.spec.encoder : program.spec.stack)
-                    .embed_scale;
+      const BlockSpec* block = block_at(program, site);  // token rows lie in none
+      const auto& stack =
+          site.stack == Stack::kEncoder ? *program.spec.encoder : program.spec.stack;
+      const double factor = block != nullptr ? block->attention.score_scale : stack.embed_scale;
       for (double& x : theirs.data) x /= factor;
       for (float& error : theirs.errors) error /= static_cast<float>(std::abs(factor));
       break;

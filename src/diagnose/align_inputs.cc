@@ -1,5 +1,7 @@
 #include "diagnose/align_inputs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,8 +28,14 @@ IdRows read_ids(const Dump& dump, const DumpTensor& tensor) {
   }
   const auto width = static_cast<size_t>(shape.back());
   IdRows rows(numbers.data.size() / width);
+  constexpr double kMost = 0x1p53;  // a mask may be written in numbers with a point
   for (size_t i = 0; i < numbers.data.size(); ++i) {
-    rows[i / width].push_back(static_cast<int64_t>(numbers.data[i]));
+    const double id = numbers.data[i];
+    if (!(std::abs(id) <= kMost) || id != std::trunc(id)) {
+      throw bad_input("'" + tensor.name + "'", "whole numbers", fmt::format("{}", id))
+          .in(dump.path());
+    }
+    rows[i / width].push_back(static_cast<int64_t>(id));
   }
   return rows;
 }

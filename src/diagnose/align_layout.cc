@@ -41,13 +41,14 @@ bool fits(const std::vector<Axis>& axes, const Shape& shape) {
     const size_t first_axis = a, first_dim = d;
     while (have != want) {
       if (have < want) {
-        if (++a == real.size() || d != first_dim ||
-            !can_merge(real[a - 1].letter, real[a].letter)) {
+        ++a;
+        if (a == real.size() || d != first_dim || !can_merge(real[a - 1].letter, real[a].letter)) {
           return false;
         }
         have *= real[a].size;
       } else {
-        if (++d == dims.size() || a != first_axis || !can_split(real[a].letter)) return false;
+        ++d;
+        if (d == dims.size() || a != first_axis || !can_split(real[a].letter)) return false;
         want *= dims[d];
       }
     }

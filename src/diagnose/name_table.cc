@@ -30,17 +30,17 @@ NameTable::NameTable(const Model& model,
                      const std::vector<std::pair<std::string, std::string>>& names)
     : model_(model), program_(model.program()), named_(program_.values.size()) {
   for (const NamedValue& each : program_.sites) named_[static_cast<size_t>(each.value)] = true;
+  add_own();
   for (const auto& [theirs, ours] : names) {
     const auto site = parse_site(ours);
-    const auto value = site ? program_.find_value(*site) : std::nullopt;
-    if (!value) {
+    if (!site || !program_.find_value(*site)) {
       throw bad_input("site that '" + theirs + "' stands for", "a step of this model",
                       "'" + ours + "'")
           .hint("mainstem inspect MODEL lists them");
     }
-    given_[theirs] = meaning_of({.value = *value});
+    // As our own name is meant: tokens are ids, and keys in a cache the keys of this pass.
+    given_[theirs] = names_.at(to_string(*site));
   }
-  add_own();
   add_hooks();
   add_bridge();
   add_table_modules();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "diagnose/align.h"
 #include "diagnose/dump_builder.h"
@@ -231,6 +232,43 @@ TEST_F(AlignInputs, WhatCannotBeCompared) {
   longer.add_ids("tokens", {count()}, tokens_);
   longer.add_ids("attention_mask", {1, count() + 4}, std::vector<int64_t>(tokens_.size() + 4, 1));
   EXPECT_NE(failure(longer).find("continue a cache"), std::string::npos);
+}
+
+TEST_F(AlignInputs, TokensAndCachesUnderTheCallersOwnNames) {
+  load("llama");
+  const std::vector<TracedValue> values = golden_->values();
+  const auto keys = std::find_if(values.begin(), values.end(), [](const TracedValue& each) {
+    return to_string(each.site) == "blocks.1.k_rot";
+  });
+  ASSERT_NE(keys, values.end());
+  DumpBuilder dump;
+  dump.add_ids("my ids", {1, count()}, tokens_);
+  dump.add("my keys", keys->value.shape(), to_f64(keys->value.view()));
+  const Aligned aligned = align(golden_->model, dump.build(),
+                                {.names = {{"my ids", "tokens"}, {"my keys", "blocks.1.k_cache"}}});
+  EXPECT_EQ(aligned.incomparable, "");
+  ASSERT_EQ(aligned.inputs.size(), 1U);
+  EXPECT_EQ(aligned.inputs[0].tokens, tokens_);
+  ASSERT_EQ(aligned.values.size(), 1U);
+  EXPECT_EQ(to_string(aligned.values[0].site), "blocks.1.k_rot");
+}
+
+TEST_F(AlignInputs, AMaskInNumbersWithAPointHoldsWholeOnes) {
+  load("llama");
+  std::vector<double> mask(tokens_.size(), 1);
+  const auto failure_of = [&](double number) {
+    mask[1] = number;
+    DumpBuilder dump;
+    add(dump, "blocks.0.resid_mid", {golden_->input});
+    dump.add_ids("tokens", {count()}, tokens_);
+    dump.add("attention_mask", {1, count()}, mask, DType::kF32);
+    return failure(dump);
+  };
+  EXPECT_EQ(failure_of(1), "");
+  EXPECT_NE(failure_of(std::nan("")).find("expected whole numbers, got nan"), std::string::npos);
+  EXPECT_NE(failure_of(-INFINITY).find("expected whole numbers, got -inf"), std::string::npos);
+  EXPECT_NE(failure_of(0.5).find("expected whole numbers, got 0.5"), std::string::npos);
+  EXPECT_NE(failure_of(-3.4e38).find("expected whole numbers"), std::string::npos);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "../../fuzz/dump_folder_target.h"
 #include "../../fuzz/fuzz_targets.h"
 #include "io/test_files.h"
 
@@ -29,6 +30,7 @@ TEST(FuzzCorpus, Safetensors) { run_corpus("safetensors", fuzz::run_safetensors)
 TEST(FuzzCorpus, Gguf) { run_corpus("gguf", fuzz::run_gguf); }
 TEST(FuzzCorpus, Npz) { run_corpus("npz", fuzz::run_npz); }
 TEST(FuzzCorpus, Dump) { run_corpus("dump", fuzz::run_dump); }
+TEST(FuzzCorpus, DumpFolder) { run_corpus("dump_folder", fuzz::run_dump_folder); }
 TEST(FuzzCorpus, Pickle) { run_corpus("pickle", fuzz::run_pickle); }
 TEST(FuzzCorpus, PrintedText) { run_corpus("printed_text", fuzz::run_printed_text); }
 TEST(FuzzCorpus, Json) { run_corpus("json", fuzz::run_json); }

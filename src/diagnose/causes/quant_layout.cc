@@ -70,16 +70,17 @@ void misread_block(const NibbleLayout& layout, Misread misread, uint8_t* bytes) 
   Block block(layout, bytes);
   std::vector<int> right;
   for (int e = 0; e < 2 * n * layout.chunks; ++e) right.push_back(block.get(e));
+  const auto right_at = [&](int e) { return right[static_cast<size_t>(e)]; };
   for (int e = 0; e < 2 * n * layout.chunks; ++e) {
     const int first = e / (2 * n) * 2 * n;
     const int at = e - first;
-    int value = right[static_cast<size_t>(e)];
+    int value = right_at(e);
     switch (misread) {
       case Misread::kNeighbours:
-        value = right[static_cast<size_t>(first + at % 2 * n + at / 2)];
+        value = right_at(first + at % 2 * n + at / 2);
         break;
       case Misread::kHighFirst:
-        value = right[static_cast<size_t>(first + (at + n) % (2 * n))];
+        value = right_at(first + (at + n) % (2 * n));
         break;
       case Misread::kTwosComplement:
         value ^= 8;
