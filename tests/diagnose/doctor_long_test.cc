@@ -51,11 +51,11 @@ TEST_P(DoctorLongText, IsProvedByTheOutputsOfBlocks) {
 // cannot be run without the others.
 INSTANTIATE_TEST_SUITE_P(
     All, DoctorLongText,
-    ::testing::Values(Case{"llama", "rope.pairing"}, Case{"llama", "mlp.gate_up_swapped"},
+    ::testing::Values(Case{"llama", "rope.pairing"}, Case{"llama", "mlp.gate_value_swapped"},
                       Case{"llama", "norm.eps"}, Case{"llama", "attn.causal_mask"},
                       Case{"llama", "rope.base"}, Case{"mistral", "attn.window"},
-                      Case{"gpt2", "attn.scale"}, Case{"gemma2", "attn.softcap"},
-                      Case{"mpt", "attn.head_merge"}),
+                      Case{"falcon", "attn.scale"}, Case{"gemma2", "attn.softcap"},
+                      Case{"falcon_rw", "attn.head_merge"}),
     [](const auto& test) {
       std::string text = test.param.family + "_" + test.param.mistake;
       std::replace(text.begin(), text.end(), '.', '_');
