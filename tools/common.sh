@@ -101,8 +101,14 @@ build_jobs() {
 }
 JOBS=${MAINSTEM_JOBS:-$(build_jobs)}
 
-# CI's checkouts lie in other folders each time; their objects are the same.
-if [[ -n ${CI:-} ]]; then export CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1; fi
+# In CI the objects of one build are those of the next: its checkouts lie in other folders each time,
+# and the Python package builds the library once more. Nobody debugs there; lines of a stack will do.
+CI_OPTIONS=()
+if [[ -n ${CI:-} ]]; then
+  export CCACHE_BASEDIR="$ROOT" CCACHE_NOHASHDIR=1
+  BUILD_PACKAGES+=(ccache)
+  CI_OPTIONS=("-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG")
+fi
 
 # configure PRESET [CMAKE OPTION...]
 configure() {
@@ -121,7 +127,7 @@ configure() {
 }
 
 # Newer compilers find new things to warn of; they do not keep a user from testing.
-dev_configure() { configure dev "-DMAINSTEM_WERROR=${CI:+ON}"; }
+dev_configure() { configure dev "-DMAINSTEM_WERROR=${CI:+ON}" "${CI_OPTIONS[@]}"; }
 
 # build PRESET [TARGET...]
 build() {
