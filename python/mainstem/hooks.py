@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .arrays import id_lists, is_torch
+from .arrays import is_torch
 from .diagnose import Dtype, NameMap, doctor, named_sites
 from .errors import usage_error
 from .model import Model
@@ -15,7 +15,8 @@ from .report import DoctorReport
 if TYPE_CHECKING:
     import torch
 
-Forward = Callable[["torch.nn.Module", "torch.Tensor"], Any]
+# (module, ids), and the decoder's ids of an encoder-decoder.
+Forward = Callable[..., Any]
 
 
 class _Recording:
@@ -126,10 +127,11 @@ def _watched_attention(module: torch.nn.Module, model: Model, recording: _Record
         kind.get_interface = original
 
 
-def _run(module: torch.nn.Module, ids: torch.Tensor) -> Any:
-    if hasattr(module, "config"):
-        return module(input_ids=ids, use_cache=False)
-    return module(ids)
+def _run(module: torch.nn.Module, ids: torch.Tensor, *decoder_ids: torch.Tensor) -> Any:
+    if not hasattr(module, "config"):
+        return module(ids, *decoder_ids)
+    named = {"decoder_input_ids": decoder_ids[0]} if decoder_ids else {}
+    return module(input_ids=ids, use_cache=False, **named)
 
 
 def _add_result(recording: _Recording, result: Any) -> None:
@@ -140,27 +142,35 @@ def _add_result(recording: _Recording, result: Any) -> None:
         recording.add("output", result)
 
 
-def record(module: torch.nn.Module, model: Model, ids: Any, *, forward: Forward | None = None) -> dict[str, Any]:
+def record(
+    module: torch.nn.Module, model: Model, ids: Any, *, decoder_ids: Any = None, forward: Forward | None = None
+) -> dict[str, Any]:
     """What a PyTorch module computes from `ids`, as a dump: the output of every submodule under its path, its
     first input under "PATH.input", the ids as "tokens", and the logits of a model of transformers. The module
     runs once, without gradients, in the mode it is in; values are copied to main memory as they are made, in
     their own type. A module that is called several times in the pass is left out.
 
-    `forward(module, ids)` runs the module where `module(ids)` does not.
+    The encoder of an encoder-decoder reads `ids`, its decoder `decoder_ids` (by default the model's start
+    token); they are "encoder.tokens" and "decoder.tokens".
+
+    `forward(module, ids)` runs the module where `module(ids)` does not; with an encoder, `forward(module, ids,
+    decoder_ids)`.
     """
     import torch
 
-    sequences, _ = id_lists(ids, model.encode)
-    if len({len(sequence) for sequence in sequences}) != 1:
-        raise usage_error("ids", "sequences of one length", "several lengths")
+    sequences, encoder, _ = model._inputs(ids, decoder_ids)
+    read = {"encoder.tokens": encoder, "decoder.tokens": sequences} if encoder else {"tokens": sequences}
+    for rows in read.values():
+        if len({len(row) for row in rows}) != 1:
+            raise usage_error("ids", "sequences of one length", "several lengths")
     parameter = next(module.parameters(), None)
-    tokens = torch.tensor(sequences, device=parameter.device if parameter is not None else None)
+    device = parameter.device if parameter is not None else None
+    tokens = {name: torch.tensor(rows, device=device) for name, rows in read.items()}
     recording = _Recording()
     with torch.no_grad(), _hooked(module, recording), _watched_attention(module, model, recording):
-        result = (forward or _run)(module, tokens)
+        result = (forward or _run)(module, *tokens.values())
     _add_result(recording, result)
-    recording.values["tokens"] = tokens.cpu()
-    return recording.values
+    return recording.values | {name: ids.cpu() for name, ids in tokens.items()}
 
 
 def check(
@@ -168,6 +178,7 @@ def check(
     model: Model,
     ids: Any,
     *,
+    decoder_ids: Any = None,
     map: NameMap = None,
     forward: Forward | None = None,
     dtype: Dtype | None = None,
@@ -179,14 +190,14 @@ def check(
 
     `module` is a model of any family of transformers, or a class of your own; then `map` says which of its
     submodules are which steps: {"layers.0.attn.wq": "blocks.0.q", "layers.0.norm1.input":
-    "blocks.0.resid_pre"}, and only what the map names is looked at. `forward(module, ids)` runs it where `module(ids)` does not. See record() and
-    doctor().
+    "blocks.0.resid_pre"}, and only what the map names is looked at. `decoder_ids` and `forward` are record()'s;
+    the rest is doctor()'s.
 
     Raises ImportError without PyTorch.
     """
-    dump = record(module, model, ids, forward=forward)
+    dump = record(module, model, ids, decoder_ids=decoder_ids, forward=forward)
     if map is not None and not hasattr(module, "config"):
         # Names of one's own may mean something else elsewhere: "norm" is transformers' last one.
         wanted = {theirs for theirs, _ in named_sites(map)}
-        dump = {name: value for name, value in dump.items() if name in wanted or name == "tokens"}
+        dump = {name: value for name, value in dump.items() if name in wanted or name.endswith("tokens")}
     return doctor(model, dump, map=map, dtype=dtype, layers=layers, threads=threads)

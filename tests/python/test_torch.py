@@ -138,6 +138,45 @@ def test_eager_attention_gives_the_pattern(llama):
     assert np.abs(dump["blocks.1.pattern"].numpy() - want["blocks.1.pattern"]).max() < 1e-5
 
 
+@pytest.fixture
+def translator():
+    transformers = pytest.importorskip("transformers")
+    folder = FAMILIES / "marian"
+    return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def test_an_encoder_decoder(translator):
+    model = ms.load(FAMILIES / "marian")
+    decoder_ids = [0, 7, 8, 9]
+    dump = ms.record(translator, model, TOKENS, decoder_ids=decoder_ids)
+    assert dump["encoder.tokens"].tolist() == [TOKENS]
+    assert dump["decoder.tokens"].tolist() == [decoder_ids]
+    report = ms.check(translator, model, TOKENS, decoder_ids=decoder_ids)
+    assert report.matches, report
+    judged = {step.site for step in report.steps}
+    assert {"encoder.blocks.1.resid_post", "decoder.blocks.0.cross_q", "decoder.blocks.1.resid_post"} <= judged
+    # The start token alone; and in other ways of calling.
+    assert ms.check(translator, model, TOKENS).matches
+    turned = ms.record(
+        translator,
+        model,
+        TOKENS,
+        decoder_ids=decoder_ids,
+        forward=lambda module, ids, start: module(input_ids=ids, decoder_input_ids=start),
+    )
+    assert (turned["logits"] == dump["logits"]).all()
+    with torch.no_grad():
+        translator.model.decoder.layers[1].encoder_attn.k_proj.bias.zero_()
+    report = ms.check(translator, model, TOKENS, decoder_ids=decoder_ids)
+    assert report.wrong == ["decoder.blocks.1.cross_k"]
+    assert (report.causes[0].id, report.causes[0].status) == ("bias.missing", "proved")
+
+
+def test_decoder_ids_need_a_decoder(llama):
+    with pytest.raises(ms.UsageError, match="decoder_ids"):
+        ms.check(hf_model(), llama, TOKENS, decoder_ids=[1])
+
+
 def test_a_wrong_module_is_diagnosed(llama, monkeypatch):
     module = hf_model()
     from transformers.models.llama import modeling_llama
