@@ -153,7 +153,25 @@ Trial Trials::try_form(const Form& form, const AlignedValue& value, const Fit& b
     if (trial.numbers.empty()) return trial;
   }
   trial.fit = judge_.fit(value, form.make(trial.numbers), before);
-  return trial;
+  return trial.usual || trial.at_edge ? trial : with_short_numbers(trial, value, before);
+}
+
+/// What was solved for comes within round-off of the number in the code, which has few digits.
+Trial Trials::with_short_numbers(const Trial& solved, const AlignedValue& value,
+                                 const Fit& before) const {
+  std::vector<double> numbers;
+  for (size_t n = 0; n < solved.numbers.size(); ++n) {
+    // Every whole number that is searched for is short.
+    if (solved.form->numbers[n].whole) return solved;
+    const std::optional<double> found = short_number(solved.numbers[n]);
+    if (!found) return solved;
+    numbers.push_back(*found);
+  }
+  Trial trial = solved;
+  trial.fit = judge_.fit(value, solved.form->make(numbers), before);
+  trial.numbers = std::move(numbers);
+  trial.usual = true;
+  return trial.holds() ? trial : solved;
 }
 
 Trial Trials::attempt(const Form& form, size_t step, NumberSearch search) const {

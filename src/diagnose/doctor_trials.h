@@ -13,7 +13,8 @@
 
 namespace mainstem {
 
-/// With numbers that nobody publishes a mistake must fit better: there are many such numbers.
+/// With numbers that nobody publishes, and that are not short, a mistake must fit better: there are
+/// many such numbers.
 inline constexpr double kSolvedBand = 2;
 
 /// A form of a mistake beside one value.
@@ -23,7 +24,7 @@ struct Trial {
   Fit fit = {};
   int score = 0;         ///< wrong steps explained, less those it would make wrong
   size_t order = 0;      ///< among those tried
-  bool usual = true;     ///< the numbers are published ones, or there are none
+  bool usual = true;     ///< the numbers are published or short, or there are none
   bool at_edge = false;  ///< a number lies at the end of where it was looked for
   bool holds() const {
     return fit.accounts && !at_edge && fit.holds() && (usual || fit.ratio <= kSolvedBand);
@@ -83,6 +84,7 @@ class Trials {
   bool shows_in(const Form& form, const std::set<ValueId>& values) const;
   Trial try_form(const Form& form, const AlignedValue& value, const Fit& before,
                  NumberSearch search) const;
+  Trial with_short_numbers(const Trial& solved, const AlignedValue& value, const Fit& before) const;
   ValueId value_of(const SiteId& site) const;
   std::set<ValueId> values_of(const std::vector<SiteId>& sites) const;
 

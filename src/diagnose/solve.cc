@@ -1,7 +1,10 @@
 #include "diagnose/solve.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 namespace mainstem {
@@ -135,6 +138,14 @@ void search_axis(std::span<const FreeNumber> numbers, size_t axis, std::vector<d
 }
 
 }  // namespace
+
+std::optional<double> short_number(double number) {
+  if (number == 0 || !std::isfinite(number)) return {};
+  constexpr double kClose = 1e-4;
+  const double found = std::strtod(fmt::format("{:.1e}", number).c_str(), nullptr);
+  if (std::fabs(found - number) > kClose * std::fabs(number)) return {};
+  return found;
+}
 
 Solved best_usual(std::span<const FreeNumber> numbers, const Error& error, double enough) {
   Search search(error, enough);

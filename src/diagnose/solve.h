@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Solved {
 /// `enough` or less.
 Solved solve(std::span<const FreeNumber> numbers,
              const std::function<double(std::span<const double>)>& error, double enough);
+/// The number of two digits that this one stands for, if it is within 1e-4 of one.
+std::optional<double> short_number(double number);
 /// The usual values alone.
 Solved best_usual(std::span<const FreeNumber> numbers,
                   const std::function<double(std::span<const double>)>& error, double enough);

@@ -83,5 +83,16 @@ TEST(Solve, TheEndOfTheRangeIsSaid) {
       solve(window, [](std::span<const double> n) { return std::fabs(n[0] - 9); }, 0).at_edge);
 }
 
+TEST(ShortNumber, HasTwoDigits) {
+  EXPECT_EQ(short_number(4.99998), 5.0);
+  EXPECT_EQ(short_number(-0.12000001), -0.12);
+  EXPECT_EQ(short_number(1.00004e-5), 1e-5);
+  EXPECT_EQ(short_number(10000.3), 10000.0);
+  for (double each : {4.9, 0.12}) EXPECT_EQ(short_number(each), each);
+  for (double each : {4.99, 5.001, 0.1234, 0.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_EQ(short_number(each), std::nullopt) << each;
+  }
+}
+
 }  // namespace
 }  // namespace mainstem
