@@ -412,6 +412,8 @@ def aligned_dump_seeds():
     yield "bf16", bytes([4, 8, 0]) + ids + b"".join(record(value=v, kind=4) for v in range(1, 23))
     yield "f16", bytes([1, 8, 0]) + ids + b"".join(record(value=v, kind=3) for v in range(1, 23))
     yield "nan", bytes([0, 6, 1]) + b"".join(record(value=v, edits=[(5, 0)] if v == 9 else []) for v in range(1, 23))
+    yield "nan_other_name", bytes([0, 6, 1]) + b"".join(record(value=v, edits=[(5, 0)] if v == 14 else [])
+                                                        for v in range(12, 18))
     yield "inf", bytes([3, 6, 1]) + b"".join(record(value=v, edits=[(7, 1)] if v == 12 else []) for v in range(1, 23))
     yield "scaled", bytes([2, 8, 0]) + ids + b"".join(record(value=v, what=2 + 4 * 17 if v == 6 else 0)
                                                      for v in range(1, 23))

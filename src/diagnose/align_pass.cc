@@ -136,12 +136,17 @@ bool AlignPass::keep_other(const Place& place, const Chosen& best, Chosen& found
                        (found.numbers.known.empty() || found.numbers.known[i] != 0);
     const bool hidden = !place.hidden.empty() && place.hidden[i] != 0;
     if (!known || hidden) continue;
-    const double difference = best.numbers.data[i] - found.numbers.data[i];
-    if (std::isnan(difference)) continue;
-    off += difference * difference;
-    size += best.numbers.data[i] * best.numbers.data[i];
+    const double one = best.numbers.data[i];
+    const double other = found.numbers.data[i];
+    if (one == other || (std::isnan(one) && std::isnan(other))) {
+      if (std::isfinite(one)) size += one * one;
+      continue;
+    }
+    // One overflowed, or became NaN, and the other did not.
+    if (!std::isfinite(one) || !std::isfinite(other)) return true;
+    off += (one - other) * (one - other);
+    size += one * one;
   }
-  // Infinite where one overflowed and the other did not.
   return std::sqrt(off) > tolerance_ / 16 * std::sqrt(size);
 }
 

@@ -192,6 +192,19 @@ TEST_F(DiffLlama, InfAndNanAreFindingsOfTheirOwn) {
   EXPECT_EQ(to_string(nan->site), "blocks.1.k");
 }
 
+// attn_proj and attn_out are one value of a block without a norm behind attention.
+TEST_F(DiffLlama, NanUnderOneOfTwoNamesIsNoMatch) {
+  for (const char* name : {"blocks.0.attn_proj", "blocks.0.attn_out"}) {
+    for (const float number : {std::nanf(""), INFINITY, -INFINITY}) {
+      MadeDump dump = clean_;
+      dump.at(name).data<float>()[5] = number;
+      const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+      EXPECT_EQ(report.verdict, DiffVerdict::kDivergent) << name << " " << number;
+      EXPECT_THAT(report.wrong(), Contains(name)) << number;
+    }
+  }
+}
+
 TEST_F(DiffLlama, ALowerPrecisionIsToldFromAMistake) {
   MadeDump dump = clean_;
   // This product alone ran in bfloat16.
