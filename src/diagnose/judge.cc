@@ -308,7 +308,8 @@ void Judge::set_ratio(Fit& fit, const AlignedValue& value,
   const double roundings = row_roundings(value.site.site, arithmetic_);
   fit.envelope = roundings / 4 * unit;
   for (const Difference& variant : variants) {
-    fit.envelope = std::max(fit.envelope, variant.relative());
+    const double relative = variant.relative();
+    if (std::isfinite(relative)) fit.envelope = std::max(fit.envelope, relative);
   }
   if (fit.exact.not_finite) {
     fit.ratio = std::numeric_limits<double>::infinity();

@@ -77,6 +77,17 @@ std::pair<int64_t, int64_t> Compared::columns(int64_t row) const {
   return ranges_[static_cast<size_t>(layout_.token_row(row))];
 }
 
+namespace {
+
+/// Squares beyond double on both sides are a difference that cannot be measured.
+double root_of_ratio(double error, double size) {
+  if (error == 0) return 0;
+  const double ratio = std::sqrt(error / size);
+  return std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio;
+}
+
+}  // namespace
+
 double Difference::relative() const {
   double above = 0;
   double below = 0;
@@ -85,15 +96,12 @@ double Difference::relative() const {
     above += error[i];
     below += size[i];
   }
-  if (above == 0) return 0;
-  return below == 0 ? std::numeric_limits<double>::infinity() : std::sqrt(above / below);
+  return root_of_ratio(above, below);
 }
 
 double Difference::relative(int64_t row) const {
   const auto at = static_cast<size_t>(row);
-  if (std::isnan(size[at]) || error[at] == 0) return 0;
-  if (size[at] == 0) return std::numeric_limits<double>::infinity();
-  return std::sqrt(error[at] / size[at]);
+  return std::isnan(size[at]) ? 0 : root_of_ratio(error[at], size[at]);
 }
 
 Difference difference(const AlignedValue& shape, const Compared& compared,

@@ -205,6 +205,19 @@ TEST_F(DiffLlama, NanUnderOneOfTwoNamesIsNoMatch) {
   }
 }
 
+// Squares of such numbers are infinite.
+TEST_F(DiffLlama, HugeNumbersAreMeasured) {
+  MadeDump dump(model_.bound(), input_, {.compute = Compute::kF64});
+  dump.at("blocks.0.mlp_hidden").data<double>()[5] = 1e300;
+  const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+  EXPECT_THAT(report.wrong(), ElementsAre("blocks.0.mlp_hidden", "blocks.0.mlp_proj"));
+  for (const StepReport& step : report.steps) {
+    EXPECT_FALSE(std::isnan(*step.local) || std::isnan(*step.ratio)) << to_string(step.site);
+    EXPECT_TRUE(std::isfinite(*step.envelope)) << to_string(step.site);
+    EXPECT_NE(step.verdict, StepVerdict::kPrecision) << to_string(step.site);
+  }
+}
+
 TEST_F(DiffLlama, ALowerPrecisionIsToldFromAMistake) {
   MadeDump dump = clean_;
   // This product alone ran in bfloat16.
