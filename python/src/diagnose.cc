@@ -19,7 +19,8 @@ nb::str text(std::string_view words) { return nb::str(words.data(), words.size()
 
 nb::dict step_fields(const StepReport& step) {
   nb::dict out;
-  out["site"] = to_string(step.site);
+  // Of two dumps nothing is known but the names.
+  out["site"] = step.local ? to_string(step.site) : step.name;
   out["name"] = step.name;
   out["total"] = step.total;
   out["local"] = step.local;

@@ -129,9 +129,12 @@ class Aligner {
         continue;
       }
       for (NamePart& part : meaning.parts) {
-        std::erase_if(part.targets, [&](const Target& target) {
+        const auto outside = [&](const Target& target) {
           return !in_layers(program_, target.value, options_.layers);
-        });
+        };
+        // What else a name may stand for counts only where the first thing does.
+        if (outside(part.targets[0])) part.targets.clear();
+        std::erase_if(part.targets, outside);
         outside_layers_ |= part.targets.empty();
         if (!part.targets.empty()) sources_.push_back({&tensor, std::move(part)});
       }

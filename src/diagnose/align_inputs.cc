@@ -40,11 +40,15 @@ IdRows read_ids(const Dump& dump, const DumpTensor& tensor) {
   return rows;
 }
 
+/// Of several the one that has a name of its own, before what some module was called with.
 const DumpTensor* find_kind(const std::vector<InputTensor>& tensors, NameKind kind) {
+  const DumpTensor* found = nullptr;
   for (const InputTensor& each : tensors) {
-    if (each.kind == kind && each.tensor->occurrence == 0) return each.tensor;
+    if (each.kind != kind || each.tensor->occurrence > 0) continue;
+    if (!is_module_input(each.tensor->name)) return each.tensor;
+    if (found == nullptr) found = each.tensor;
   }
-  return nullptr;
+  return found;
 }
 
 std::string ids_text(const std::vector<int64_t>& ids) {
@@ -134,6 +138,7 @@ class Reader {
                                ", but the dump was made with " + ids_text(row);
         break;
       }
+      note_other_ids(kind, *tensor, rows);
       return rows;
     }
     if (!given.empty()) {
@@ -151,6 +156,15 @@ class Reader {
                              option;
     }
     return found;
+  }
+
+  void note_other_ids(NameKind kind, const DumpTensor& taken, const IdRows& rows) {
+    for (const InputTensor& each : tensors_) {
+      if (each.kind != kind || each.tensor == &taken || each.tensor->occurrence > 0) continue;
+      if (read_ids(dump_, *each.tensor) == rows) continue;
+      result_.notes.push_back("'" + each.tensor->name + "' holds other ids than '" + taken.name +
+                              "', which were taken");
+    }
   }
 
   /// The ids whose rows of the token table the embeddings are.
@@ -337,6 +351,10 @@ bool RunInputs::is_padding(Rows rows, int64_t sequence, int64_t token) const {
   const auto b = static_cast<size_t>(sequence);
   if (rows == Rows::kEncoder) return token < sequences[b].encoder_left_padding;
   return token < sequences[b].left_padding || token >= tokens - right_padding[b];
+}
+
+bool is_module_input(const std::string& name) {
+  return name.ends_with(".input") || name.find(".inputs.") != std::string::npos;
 }
 
 RunInputs read_inputs(const Model& model, const Dump& dump, const DiffOptions& options,

@@ -37,6 +37,9 @@ struct InputTensor {
   NameKind kind = NameKind::kUnknown;
 };
 
+/// What a module was called with, by the name: what came out of another says more.
+bool is_module_input(const std::string& name);
+
 /// Tokens from the dump, else from the options, else from the rows of its embeddings. Errors (bad
 /// input) name a tensor that cannot be what it is called.
 RunInputs read_inputs(const Model& model, const Dump& dump, const DiffOptions& options,

@@ -41,11 +41,13 @@ void AlignPass::run(const Freedom& freedom) {
       candidates_[targets[t].value].push_back({s, t});
     }
   }
-  // What a name says first comes first, and what it says outright before what is undone.
+  // What a name says first comes first, what it says outright before what is undone, and what came
+  // out of a module before what went into another.
   for (auto& [value, list] : candidates_) {
     const auto rank = [&](const Candidate& each) {
-      const auto& first = sources_[each.source].part.targets[0];
-      return std::tuple(each.target, first.convention != Convention::kNone, each.source);
+      const Source& source = sources_[each.source];
+      return std::tuple(each.target, source.part.targets[0].convention != Convention::kNone,
+                        is_module_input(source.tensor->name), each.source);
     };
     std::sort(list.begin(), list.end(), [&](const Candidate& one, const Candidate& other) {
       return rank(one) < rank(other);

@@ -22,6 +22,8 @@ namespace {
 /// A mistake is likely where it removes this much of the error.
 constexpr double kLikelyLeft = 0.01;
 constexpr size_t kTried = 3;
+/// Of two forms that both fit, one may leave so much less than the other that it is the one.
+constexpr double kClearlyLess = 0.9;
 constexpr double kLargestF16 = 65504;
 
 /// What makes two findings one.
@@ -135,7 +137,9 @@ class Doctor {
     const Form& form = *mistake.forms.front();
     FoundCause& each = found(key_of(form, {}));
     fill(each.cause, form, {});
-    each.cause.status = CauseStatus::kProved;
+    each.cause.status = mistake.rivals.empty() ? CauseStatus::kProved : CauseStatus::kLikely;
+    const double local = judged_.fit(mistake.steps.front()).local;
+    for (const Form* rival : mistake.rivals) add_same(each.cause, *rival, local);
     each.cause.parameters.emplace_back(
         "evidence",
         fmt::format("what differs from the reference is {:.2f} ± {:.2f} times what this mistake "
@@ -201,6 +205,7 @@ class Doctor {
         return std::tuple(-a.score, a.numbers.size(), a.order) <
                std::tuple(-b.score, b.numbers.size(), b.order);
       });
+      prefer_nearer(holding);
     }
     const Trial& best = holding.front();
     prove(i, best, best.fit);
@@ -216,11 +221,26 @@ class Doctor {
   static void note_same_values(Cause& cause, const std::vector<Trial>& holding) {
     for (const Trial& trial : holding) {
       if (trial.score != holding.front().score || trial.form->cause == cause.id) continue;
-      const auto known =
-          std::any_of(cause.same_values.begin(), cause.same_values.end(),
-                      [&](const TriedCause& each) { return each.id == trial.form->cause; });
-      if (known) continue;
-      cause.same_values.push_back({trial.form->cause, trial.form->yours, trial.fit.local});
+      add_same(cause, *trial.form, trial.fit.local);
+    }
+  }
+
+  static void add_same(Cause& cause, const Form& form, double left) {
+    const bool known = std::any_of(cause.same_values.begin(), cause.same_values.end(),
+                                   [&](const TriedCause& each) { return each.id == form.cause; });
+    if (!known) cause.same_values.push_back({form.cause, form.yours, left});
+  }
+
+  /// Of two forms of one mistake that explain the same steps, that which leaves clearly less.
+  static void prefer_nearer(std::vector<Trial>& holding) {
+    for (size_t i = 1; i < holding.size(); ++i) {
+      const Trial& first = holding.front();
+      const Trial& other = holding[i];
+      const bool same = other.form->cause == first.form->cause && other.score == first.score &&
+                        other.numbers.size() == first.numbers.size();
+      if (same && other.fit.local < kClearlyLess * first.fit.local) {
+        std::swap(holding.front(), holding[i]);
+      }
     }
   }
 

@@ -18,6 +18,8 @@ constexpr double kBeyondChance = 8;
 /// The coefficient may be off by so many of its own standard deviations, which must be small.
 constexpr double kOffBy = 4;
 constexpr double kVague = 0.1;
+/// What is explained must differ by the square of so many standard deviations to tell two apart.
+constexpr double kToldApart = 25;
 /// Rounding to the nearest leaves a twelfth of a squared unit; a fit that leaves less is luck.
 constexpr double kRoundingVariance = 1.0 / 12;
 /// Numbers far below the others of the value have an error that their own size does not show.
@@ -48,6 +50,7 @@ class StepResidual {
     for (int64_t row = 0; row < layout.rows; ++row) {
       if (!compared.row(row)) continue;
       const auto [begin, end] = compared.columns(row);
+      const Regression before = result;
       for (int64_t column = begin; column < end; ++column) {
         const auto at = static_cast<size_t>(row * layout.width + column);
         const double size = std::max(std::fabs(right_[at]), smallest_);
@@ -60,6 +63,11 @@ class StepResidual {
         result.residual_residual += residual * residual;
         ++result.count;
       }
+      const double r = result.residual_change - before.residual_change;
+      const double c = result.change_change - before.change_change;
+      result.rows_rr += r * r;
+      result.rows_rc += r * c;
+      result.rows_cc += c * c;
     }
     return result;
   }
@@ -87,17 +95,29 @@ void Regression::add(const Regression& other) {
   change_change += other.change_change;
   residual_residual += other.residual_residual;
   count += other.count;
+  rows_rr += other.rows_rr;
+  rows_rc += other.rows_rc;
+  rows_cc += other.rows_cc;
 }
 
 double Regression::coefficient() const {
   return change_change > 0 ? residual_change / change_change : 0;
 }
 
+double Regression::explained() const {
+  return change_change > 0 ? residual_change * residual_change / change_change : 0;
+}
+
 double Regression::deviation() const {
   if (change_change <= 0 || count == 0) return std::numeric_limits<double>::infinity();
-  const double left = residual_residual - residual_change * residual_change / change_change;
-  const double variance = std::max(left / static_cast<double>(count), kRoundingVariance);
-  return std::sqrt(variance / change_change);
+  const double by_row =
+      rows_rr - 2 * coefficient() * rows_rc + coefficient() * coefficient() * rows_cc;
+  return std::sqrt(std::max(variance() / change_change, by_row / (change_change * change_change)));
+}
+
+double Regression::variance() const {
+  return std::max((residual_residual - explained()) / static_cast<double>(count),
+                  kRoundingVariance);
 }
 
 bool Regression::shows() const {
@@ -160,13 +180,42 @@ class SmallSearch {
     std::optional<SmallMistake> best;
     double most = 0;
     for (auto& [key, mistake] : shown) {
-      const Regression& r = mistake.regression;
-      const double explained = r.residual_change * r.residual_change / r.change_change;
-      if (explained <= most) continue;
-      most = explained;
+      if (mistake.regression.explained() <= most) continue;
+      most = mistake.regression.explained();
       best = std::move(mistake);
     }
+    if (best) add_rivals(*best);
     return best;
+  }
+
+  /// Another eps makes nearly what an eps outside of the root makes, if it is chosen for it.
+  void add_rivals(SmallMistake& mistake) {
+    std::map<std::string, SmallMistake> others;
+    for (size_t i : mistake.steps) {
+      const StepResidual residual(judge_, trials_.judged().value(i));
+      for (const Form* form : trials_.candidates(i)) {
+        if (form->numbers.size() != 1 || form->only_rounds) continue;
+        const std::optional<Regression> regression = beside_a_number(residual, *form);
+        if (regression) note(others[known_key(*form)], *form, i, *regression);
+      }
+    }
+    const Regression& own = mistake.regression;
+    const double least = own.explained() - kToldApart * own.variance();
+    for (const auto& [key, other] : others) {
+      if (other.steps.size() != mistake.steps.size() || other.regression.explained() < least) {
+        continue;
+      }
+      mistake.rivals.push_back(other.forms.front());
+    }
+  }
+
+  /// By the first of the usual numbers with which the form changes anything.
+  std::optional<Regression> beside_a_number(const StepResidual& residual, const Form& form) {
+    for (const double number : form.numbers[0].usual) {
+      trials_.check_cancel();
+      if (auto regression = beside(residual, form, {number})) return regression;
+    }
+    return {};
   }
 
   /// The forms with which the step would be round-off, too.
@@ -188,9 +237,10 @@ class SmallSearch {
     return result;
   }
 
-  static std::optional<Regression> beside(const StepResidual& residual, const Form& form) {
+  static std::optional<Regression> beside(const StepResidual& residual, const Form& form,
+                                          const std::vector<double>& numbers = {}) {
     try {
-      const Regression regression = residual.beside(form.make({}));
+      const Regression regression = residual.beside(form.make(numbers));
       if (regression.change_change > 0) return regression;
     } catch (const Error&) {
       return {};

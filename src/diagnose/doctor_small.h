@@ -16,10 +16,17 @@ struct Regression {
   double change_change = 0;    ///< Σ (f̃ − f)²
   double residual_residual = 0;
   size_t count = 0;
+  /// Of the sums r and c of the first two over each row: Σ r², Σ r c, Σ c². Errors of one row hang
+  /// together: a norm's factor, say, is rounded once for all of it.
+  double rows_rr = 0, rows_rc = 0, rows_cc = 0;
 
   void add(const Regression& other);
   double coefficient() const;  ///< 1 where the mistake was made, 0 where not
-  double deviation() const;    ///< its standard deviation by what the fit leaves
+  /// Its standard deviation by what the fit leaves, value by value or row by row: the larger one.
+  double deviation() const;
+  /// The part of residual_residual that the change accounts for, at the best coefficient.
+  double explained() const;
+  double variance() const;  ///< of one value, by what the fit leaves
   /// Beyond chance, and as large as the mistake makes it.
   bool shows() const;
 };
@@ -29,6 +36,8 @@ struct SmallMistake {
   std::vector<size_t> steps;
   std::vector<const Form*> forms;  ///< the mistake at each of them
   Regression regression;           ///< over all of them
+  /// Mistakes with a number to choose that account for as much: nothing tells them apart.
+  std::vector<const Form*> rivals = {};
 };
 
 /// Of the steps that are round-off to the eye: the mistakes they have in them all the same. None

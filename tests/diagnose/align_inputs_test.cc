@@ -41,6 +41,28 @@ class AlignInputs : public ::testing::Test {
   std::vector<int64_t> tokens_;
 };
 
+// What a module was called with says what ran; what is called tokens says what was meant.
+TEST_F(AlignInputs, ANameOfItsOwnComesBeforeTheInputOfAModule) {
+  load("llama");
+  std::vector<int64_t> other = tokens_;
+  other[0] = (other[0] + 1) % golden_->model.spec().vocab_size;
+  DumpBuilder dump;
+  dump.add_ids("model.embed_tokens.input", {1, count()}, other);
+  dump.add_ids("tokens", {1, count()}, tokens_);
+  // The value of a step, too: here it came from another place than its name says.
+  add(dump, "blocks.1.mlp_value", {golden_->input}, DType::kF32, "model.layers.1.mlp.act_fn.input");
+  add(dump, "blocks.1.mlp_gate", {golden_->input}, DType::kF32, "model.layers.1.mlp.gate_proj");
+  const Aligned aligned = align(golden_->model, dump.build(), {});
+  ASSERT_EQ(aligned.incomparable, "");
+  EXPECT_EQ(aligned.inputs.at(0).tokens, tokens_);
+  ASSERT_EQ(aligned.values.size(), 1U);
+  EXPECT_EQ(aligned.values[0].name, "model.layers.1.mlp.gate_proj");
+  ASSERT_EQ(aligned.notes.size(), 2U);
+  EXPECT_NE(aligned.notes[0].find("'model.embed_tokens.input' holds other ids than 'tokens'"),
+            std::string::npos);
+  EXPECT_NE(aligned.notes[1].find("should hold one value and differ"), std::string::npos);
+}
+
 TEST_F(AlignInputs, TokensOfTheDumpWin) {
   load("llama");
   for (const char* name :

@@ -46,6 +46,25 @@ TEST(SmallRegression, FewValuesShowNothing) {
   EXPECT_FALSE(regression.shows());
 }
 
+// A factor that is rounded once for a whole row is one error, not as many as the row has numbers.
+TEST(SmallRegression, ErrorsOfOneRowHangTogether) {
+  constexpr int kRows = 40;
+  constexpr int kWidth = 256;
+  Generator generator(5);
+  std::vector<double> factors(kRows);
+  generator.rand(std::span<double>(factors));
+  Regression regression;
+  for (const double factor : factors) {
+    const double r = kWidth * 0.1 * (0.1 + factor - 0.5);
+    const double c = kWidth * 0.01;
+    const double residual = 0.1 + factor - 0.5;
+    regression.add({r, c, kWidth * residual * residual, kWidth, r * r, r * c, c * c});
+  }
+  // As of forty numbers, each known to the deviation of a factor.
+  EXPECT_NEAR(regression.deviation(), std::sqrt(1.0 / 12 / kRows) / 0.1, 0.1);
+  EXPECT_FALSE(regression.shows());
+}
+
 class DoctorSmall : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
  protected:
   Model model_ = load_family(std::get<0>(GetParam()));
@@ -82,6 +101,26 @@ TEST_P(DoctorSmall, TheRightOneIsNot) {
     ADD_FAILURE() << cause.id << ": " << cause.parameters[0].second;
   }
   EXPECT_EQ(report.diff.verdict, DiffVerdict::kMatch);
+}
+
+// An eps outside of the root makes nearly what some other eps makes: none is proved.
+TEST(DoctorSmallOf, AnotherEpsIsNotProvedToBeOutsideOfTheRoot) {
+  const Model model = load_family("llama");
+  Program program = model.program();
+  for (Step& step : program.steps) {
+    if (auto* norm = std::get_if<NormParams>(&step.params)) norm->norm.eps *= 2;
+  }
+  MadeDump dump(std::make_shared<BoundProgram>(program, model.weights()), some_input(model, 200),
+                {.compute = Compute::kF64, .arithmetic = {ArithmeticType::kBF16, 0}});
+  dump.store_as(DType::kBF16);
+  const DoctorReport report = doctor(model, dump.open(), {.threads = 1});
+  EXPECT_FALSE(report.causes.empty());
+  for (const Cause& cause : report.causes) {
+    if (cause.id == "norm.eps") continue;
+    EXPECT_NE(cause.status, CauseStatus::kProved) << cause.id;
+    EXPECT_THAT(cause.same_values, Contains(::testing::Field(&TriedCause::id, "norm.eps")))
+        << cause.id;
+  }
 }
 
 std::string label(const ::testing::TestParamInfo<std::tuple<std::string, DType>>& test) {

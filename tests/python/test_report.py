@@ -17,6 +17,13 @@ def wrong(llama):
     return llama.trace(TOKENS, mistake="rope.pairing@1")
 
 
+def test_two_dumps_are_compared_by_name(llama):
+    one, other = ({"mine.a": np.full((1, 3), value), "mine.b": np.ones((1, 3))} for value in (1.0, 2.0))
+    report = ms.diff(one, other)
+    assert [step.site for step in report.steps] == ["mine.a", "mine.b"]
+    assert report.first.site == "mine.a"
+
+
 def test_a_clean_trace_matches(llama):
     report = ms.diff(llama, llama.trace(TOKENS))
     assert report.matches and report.first is None and report.wrong == [] and report.unmapped == []
