@@ -37,6 +37,11 @@ def named_sites(names: NameMap) -> list[tuple[str, str]]:
     return [(str(theirs), str(site)) for theirs, site in names.items()]
 
 
+def expect_model(model: object) -> None:
+    if not isinstance(model, Model):
+        raise usage_error("model", "a Model, as load() gives it", type(model).__name__)
+
+
 def _ids(ids: Any, model: Model | None, what: str) -> list[int]:
     if ids is None:
         return []
@@ -44,6 +49,16 @@ def _ids(ids: Any, model: Model | None, what: str) -> list[int]:
     if len(sequences) != 1:
         raise usage_error(what, "one sequence; a batch comes with the dump's own tokens", f"{len(sequences)} of them")
     return sequences[0]
+
+
+def _blocks(layers: tuple[int, int] | range | None) -> tuple[int, int] | None:
+    if layers is None:
+        return None
+    if isinstance(layers, range) and layers.step == 1:
+        return layers.start, layers.stop
+    if isinstance(layers, (tuple, list)) and len(layers) == 2 and all(isinstance(each, int) for each in layers):
+        return layers[0], layers[1]
+    raise usage_error("layers", "(begin, end) or a range of blocks one after the other", layers)
 
 
 def _options(
@@ -55,16 +70,14 @@ def _options(
     layers: tuple[int, int] | range | None,
     threads: int,
 ) -> dict[str, Any]:
-    if isinstance(layers, range):
-        if layers.step != 1:
-            raise usage_error("layers", "blocks one after the other", layers)
-        layers = (layers.start, layers.stop)
+    if dtype is not None and not isinstance(dtype, str):
+        raise usage_error("dtype", "f64, f32, bf16, f16 or q8act", dtype)
     return {
         "tokens": _ids(tokens, model, "tokens"),
         "decoder_tokens": _ids(decoder_tokens, model, "decoder_tokens"),
         "names": named_sites(names),
         "dtype": dtype,
-        "layers": layers,
+        "layers": _blocks(layers),
         "threads": threads,
     }
 
@@ -115,5 +128,6 @@ def doctor(
 ) -> DoctorReport:
     """diff(), and then the cause of each wrong step: the known mistakes are replayed on the dump's own
     inputs, and one is proved when it makes the dump's values but for round-off. Arguments as of diff()."""
+    expect_model(model)
     options = _options(model, tokens, decoder_tokens, map, dtype, layers, threads)
     return doctor_report(_core.doctor(model._core, _opened(dump), options))

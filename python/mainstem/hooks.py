@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .arrays import is_torch
-from .diagnose import Dtype, NameMap, doctor, named_sites
+from .diagnose import Dtype, NameMap, doctor, expect_model, named_sites
 from .errors import usage_error
 from .model import Model
 from .report import DoctorReport
@@ -158,6 +158,9 @@ def record(
     """
     import torch
 
+    expect_model(model)
+    if not isinstance(module, torch.nn.Module):
+        raise usage_error("module", "a torch.nn.Module", type(module).__name__)
     sequences, encoder, _ = model._inputs(ids, decoder_ids)
     read = {"encoder.tokens": encoder, "decoder.tokens": sequences} if encoder else {"tokens": sequences}
     for rows in read.values():

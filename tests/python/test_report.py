@@ -180,3 +180,28 @@ def test_html_escapes_what_a_dump_says():
     assert report.first.first_nan == [0, 1] and report.first.first_inf is None
     fields = report.to_dict()
     assert fields["steps"][0]["max_difference"] == "inf" and fields["steps"][0]["cosine"] == "nan"
+
+
+@pytest.mark.parametrize(
+    "options, what",
+    [
+        ({"layers": 2}, "layers"),
+        ({"layers": (0, 1, 2)}, "layers"),
+        ({"layers": range(0, 4, 2)}, "layers"),
+        ({"layers": ("0", "1")}, "layers"),
+        ({"dtype": 32}, "dtype"),
+        ({"dtype": "f8"}, "dtype"),
+    ],
+)
+def test_wrong_options_are_told(llama, options, what):
+    trace = llama.trace(TOKENS)
+    for call in (ms.diff, ms.doctor):
+        with pytest.raises(ms.UsageError, match=what):
+            call(llama, trace, **options)
+
+
+def test_a_model_comes_first(llama):
+    trace = llama.trace(TOKENS)
+    for model in ("llama", trace, None):
+        with pytest.raises(ms.UsageError, match="model: expected a Model"):
+            ms.doctor(model, llama)

@@ -172,6 +172,13 @@ def test_an_encoder_decoder(translator):
     assert (report.causes[0].id, report.causes[0].status) == ("bias.missing", "proved")
 
 
+def test_modules_and_models_are_told_apart(llama):
+    with pytest.raises(ms.UsageError, match="module: expected a torch.nn.Module, got int"):
+        ms.check(3, llama, TOKENS)
+    with pytest.raises(ms.UsageError, match="model: expected a Model"):
+        ms.check(llama, torch.nn.Linear(2, 2), TOKENS)
+
+
 def test_decoder_ids_need_a_decoder(llama):
     with pytest.raises(ms.UsageError, match="decoder_ids"):
         ms.check(hf_model(), llama, TOKENS, decoder_ids=[1])
