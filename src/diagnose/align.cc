@@ -106,7 +106,26 @@ class Aligner {
   }
 
  private:
+  /// A name of the map that is written otherwise in the dump leaves its value unjudged.
+  void note_missing_names() {
+    std::vector<std::string> missing;
+    for (const auto& [theirs, ours] : options_.names) {
+      const auto& tensors = dump_.tensors();
+      const bool found = std::any_of(tensors.begin(), tensors.end(),
+                                     [&](const DumpTensor& each) { return each.name == theirs; });
+      if (!found) missing.push_back("'" + theirs + "'");
+    }
+    if (missing.empty()) return;
+    constexpr size_t kMost = 4;
+    const size_t shown = std::min(missing.size(), kMost);
+    std::string text = fmt::format(
+        "{}", fmt::join(missing.begin(), missing.begin() + static_cast<int64_t>(shown), ", "));
+    if (shown < missing.size()) text += fmt::format(" and {} others", missing.size() - shown);
+    result_.notes.push_back("the name map speaks of " + text + ", which the dump does not hold");
+  }
+
   void find_names() {
+    note_missing_names();
     std::vector<std::string> later;
     std::set<std::pair<std::string, ValueId>> seen;
     for (const DumpTensor& tensor : dump_.tensors()) {
@@ -154,8 +173,9 @@ class Aligner {
 
   std::string nothing_known() const {
     if (outside_layers_) return "the dump holds nothing of the blocks that were asked for";
-    std::string text = "no tensor of the dump has a name that stands for a step of this model";
     const auto& tensors = dump_.tensors();
+    if (tensors.empty()) return "the dump holds no tensors";
+    std::string text = "no tensor of the dump has a name that stands for a step of this model";
     for (size_t i = 0; i < std::min<size_t>(tensors.size(), 4); ++i) {
       text += (i == 0 ? ": " : ", ") + tensors[i].name;
     }

@@ -63,6 +63,24 @@ TEST_F(AlignInputs, ANameOfItsOwnComesBeforeTheInputOfAModule) {
   EXPECT_NE(aligned.notes[1].find("should hold one value and differ"), std::string::npos);
 }
 
+TEST_F(AlignInputs, NamesOfTheMapThatTheDumpLacksAreTold) {
+  load("llama");
+  DumpBuilder dump;
+  dump.add_ids("tokens", {1, count()}, tokens_);
+  add(dump, "blocks.1.q", {golden_->input}, DType::kF32, "mine");
+  const Aligned aligned = align(golden_->model, dump.build(),
+                                {.names = {{"mine", "blocks.1.q"}, {"mine.k", "blocks.1.k"}}});
+  ASSERT_EQ(aligned.values.size(), 1U);
+  ASSERT_EQ(aligned.notes.size(), 1U);
+  EXPECT_EQ(aligned.notes[0], "the name map speaks of 'mine.k', which the dump does not hold");
+}
+
+TEST_F(AlignInputs, AnEmptyDumpHoldsNoTensors) {
+  load("llama");
+  DumpBuilder dump;
+  EXPECT_EQ(failure(dump), "the dump holds no tensors");
+}
+
 TEST_F(AlignInputs, TokensOfTheDumpWin) {
   load("llama");
   for (const char* name :
