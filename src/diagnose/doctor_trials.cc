@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <thread>
 
 #include "diagnose/solve.h"
 #include "mainstem/error.h"
@@ -192,12 +191,15 @@ std::vector<Trial> Trials::attempt(std::span<const Form* const> forms, size_t st
                                    NumberSearch search) const {
   std::vector<Trial> trials(forms.size());
   const auto count = std::ssize(forms);
-  each_alone(count, options_.threads, [&, caller = std::this_thread::get_id()](int64_t index) {
-    const auto i = static_cast<size_t>(index);
-    trials[i] = attempt(*forms[i], step, search);
-    if (std::this_thread::get_id() != caller) return;
-    show_progress(step, static_cast<double>(index) / static_cast<double>(count));
-  });
+  each_alone(
+      count, options_.threads,
+      [&](int64_t index) {
+        const auto i = static_cast<size_t>(index);
+        trials[i] = attempt(*forms[i], step, search);
+      },
+      [&](int64_t done) {
+        show_progress(step, static_cast<double>(done) / static_cast<double>(count));
+      });
   return trials;
 }
 

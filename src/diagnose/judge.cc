@@ -102,12 +102,19 @@ double mean_error(const std::vector<Difference>& variants) {
 
 }  // namespace
 
-void each_alone(int64_t count, int threads, const std::function<void(int64_t)>& body) {
+void each_alone(int64_t count, int threads, const std::function<void(int64_t)>& body,
+                const std::function<void(int64_t)>& progress) {
   const int workers = threads > 0 ? threads : default_thread_count();
+  std::atomic<int64_t> done{0};
+  const auto one = [&, caller = std::this_thread::get_id()](int64_t i) {
+    body(i);
+    const int64_t so_far = done.fetch_add(1) + 1;
+    if (progress && std::this_thread::get_id() == caller) progress(so_far);
+  };
   if (count >= kManyForEachThread * workers) {
-    ThreadPool::shared().for_each(threads, count, body);
+    ThreadPool::shared().for_each(threads, count, one);
   } else {
-    for (int64_t i = 0; i < count; ++i) body(i);
+    for (int64_t i = 0; i < count; ++i) one(i);
   }
 }
 
@@ -157,8 +164,7 @@ std::vector<Fit> Judge::fits(const std::function<void(int64_t)>& progress) {
   const std::vector<AlignedValue>& values = aligned_.values;
   std::vector<Fit> result(values.size());
   std::vector<uint8_t> needs_passes(values.size());
-  std::atomic<int64_t> done{0};
-  const auto judge_one = [&, caller = std::this_thread::get_id()](int64_t index) {
+  const auto judge_one = [&](int64_t index) {
     const auto i = static_cast<size_t>(index);
     if (values[i].only_read) return;
     const Replay replay = replay_of(values[i]);
@@ -169,10 +175,8 @@ std::vector<Fit> Judge::fits(const std::function<void(int64_t)>& progress) {
     }
     const auto before = [&](ChangeOfValue unrounded) { return replay_of(values[i], unrounded); };
     result[i] = fit(values[i], replay, before, std::numeric_limits<double>::infinity());
-    const int64_t count = done.fetch_add(1) + 1;
-    if (progress && std::this_thread::get_id() == caller) progress(count);
   };
-  each_alone(std::ssize(values), options_.threads, judge_one);
+  each_alone(std::ssize(values), options_.threads, judge_one, progress);
   for (size_t i = 0; i < values.size(); ++i) {
     if (needs_passes[i] != 0) result[i] = fit_whole(values[i], replay_of(values[i]));
   }

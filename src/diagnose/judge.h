@@ -122,8 +122,10 @@ class Judge {
 };
 
 /// body(i) for every i in [0, count): many, each on a thread of its own, or few, one after another,
-/// so that each may use all threads.
-void each_alone(int64_t count, int threads, const std::function<void(int64_t)>& body);
+/// so that each may use all threads. progress(how many are done) may be empty and is called by the
+/// calling thread alone.
+void each_alone(int64_t count, int threads, const std::function<void(int64_t)>& body,
+                const std::function<void(int64_t)>& progress = {});
 
 /// The same places without the last digit that printing loses: of values that were computed here.
 AlignedValue unprinted(const AlignedValue& value);
