@@ -32,6 +32,7 @@ const std::vector<MistakeInfo>& known_mistakes();
 struct BrokenModel {
   Program program;        ///< its spec stays the right one
   WeightSources weights;  ///< the model's, but for those that the mistake is about
+  std::string what = {};  ///< the form of it that was made: "another eps in norm1: eps = 0"
 };
 /// Makes the mistake's usual form in every block (or in one), or outside of the blocks where it
 /// belongs there. Works for models and for a block on its own. A usage Error where the mistake does

@@ -101,7 +101,7 @@ def cause_rows(cause: Cause) -> list[tuple[str, str]]:
     rows.append(("proof" if cause.status != "unknown" else "error", proof_text(cause)))
     if cause.shape:
         rows.append(("shape of the error", cause.shape))
-    rows += [("or", f"{each.id} ({each.what}), which makes the same values in this dump") for each in cause.same_values]
+    rows += [("or", f"{each.id} ({each.what}), which explains this dump as well") for each in cause.same_values]
     rows += [("tried", f"{each.id} ({each.what}) leaves {number(each.left)}") for each in cause.tried]
     if cause.total_if_fixed is not None:
         rows.append(("fixed alone", f"the last value would be {number(cause.total_if_fixed)} from the reference"))
@@ -120,4 +120,5 @@ def prediction_text(report: DoctorReport) -> str:
 
 
 def cause_lines(cause: Cause) -> list[str]:
-    return [f"{cause.id}  {cause.status}", *(f"  {label}: {text}" for label, text in cause_rows(cause))]
+    head = cause.id if cause.status == cause.id else f"{cause.id}  {cause.status}"
+    return [head, *(f"  {label}: {text}" for label, text in cause_rows(cause))]

@@ -9,6 +9,7 @@
 #include "cli/json_writer.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/text.h"
 #include "mainstem/check.h"
 #include "mainstem/error.h"
 
@@ -92,7 +93,7 @@ int check_model(const Options& options) {
   if (options.common.json) {
     JsonWriter json;
     json.begin_object(JsonWriter::kLines);
-    if (mistake) json.field("broken", options.mistake);
+    if (mistake) json.field("broken", options.mistake).field("broken_how", checked_model.what);
     json.key("checks").begin_array(JsonWriter::kLines);
     for (const CheckResult& result : results) {
       json.begin_object().field("id", result.id);
@@ -104,7 +105,7 @@ int check_model(const Options& options) {
     for (const CheckResult& result : results) {
       table.add({result.id, styled_status(result.status), result.detail});
     }
-    print((mistake ? "made wrong on purpose: " + options.mistake + "\n" : "") + table.text());
+    print(broken_line(options.mistake, checked_model.what) + table.text());
   }
   return failed ? 1 : 0;
 }

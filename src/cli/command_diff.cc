@@ -156,7 +156,8 @@ void add_diff(CommandLine& line) {
 void add_doctor(CommandLine& line) {
   add_comparison(line, "doctor",
                  "As diff, then the cause of each wrong step, proved by replaying the step\n"
-                 "with the mistake in it on the dump's own values.",
+                 "with the mistake in it on the dump's own values.\n"
+                 "Exit code 1 if they diverge, 3 if they cannot be compared.",
                  run_doctor);
 }
 

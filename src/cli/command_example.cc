@@ -23,6 +23,7 @@ struct Options {
   CommonOptions common;
   bool causal = false, markdown = false;
   std::string norm = "rms", mlp = "swiglu", placement = "pre", mistake;
+  std::string broken_how = {};  ///< what the mistake does, once it is made
   uint64_t seed = 42;
 };
 
@@ -64,10 +65,6 @@ std::string order_of_draws(const Options& options) {
          "which this block does not use, then W1_gelu [8,32] and W2_gelu [32,8]\n";
 }
 
-std::string broken_text(const Options& options) {
-  return options.mistake.empty() ? "" : "made wrong on purpose: " + options.mistake + "\n";
-}
-
 /// Rows of four decimals, at most eight values on a line.
 std::string matrix_text(const Tensor& tensor, int64_t most_rows) {
   const std::vector<double> values = to_f64(tensor.view());
@@ -90,7 +87,9 @@ std::string json_text(const Options& options, const std::vector<ExampleStep>& st
   json.begin_object(JsonWriter::kLines).field("seed", options.seed);
   json.field("causal", options.causal).field("norm", options.norm).field("mlp", options.mlp);
   json.field("placement", options.placement);
-  if (!options.mistake.empty()) json.field("broken", options.mistake);
+  if (!options.mistake.empty()) {
+    json.field("broken", options.mistake).field("broken_how", options.broken_how);
+  }
   json.key("drawn").begin_array();
   for (const char* name : {"X", "W_Q", "W_K", "W_V", "W_swiglu", "W_mlp_out"}) json.value(name);
   if (options.mlp != "swiglu") json.value("W1_gelu").value("W2_gelu");
@@ -115,7 +114,7 @@ std::string human_text(const Options& options, const BlockSpec& spec,
   std::string text = styled(Style::kBold, title(options, spec)) + "\n";
   text += options.norm == "rms" ? "γ = 1" : "γ = 1, β = 0";
   text += "; weights are used as x @ W, of each only the first row is shown\n";
-  text += order_of_draws(options) + broken_text(options);
+  text += order_of_draws(options) + broken_line(options.mistake, options.broken_how);
   for (const ExampleStep& step : steps) {
     const bool is_joined = step.name == "x_proj" && spec.mlp.gated;
     const std::string head = fmt::format("{} {}", step.name, shape_text(step.value.shape()));
@@ -134,7 +133,8 @@ std::string human_text(const Options& options, const BlockSpec& spec,
 std::string markdown_text(const Options& options, const BlockSpec& spec,
                           const std::vector<ExampleStep>& steps) {
   std::string text = title(options, spec) + "\n";
-  for (const std::string& more : {order_of_draws(options), broken_text(options)}) {
+  for (const std::string& more :
+       {order_of_draws(options), broken_line(options.mistake, options.broken_how)}) {
     if (!more.empty()) text += "\n" + more;
   }
   text += "\n| tensor | site | shape | formula |\n|---|---|---|---|\n";
@@ -165,7 +165,7 @@ void expect_change(const std::vector<ExampleStep>& right, const std::vector<Exam
                                                        : "try another variant of the example");
 }
 
-int example(const Options& options) {
+int example(Options options) {
   Example block = make_example(example_options(options));
   const auto run_steps = [&] {
     return run_example(block, options.common.compute_mode(),
@@ -176,6 +176,7 @@ int example(const Options& options) {
     BrokenModel broken = make_mistake(block.program, block.sources, parse_mistake(options.mistake));
     block.program = std::move(broken.program);
     block.sources = std::move(broken.weights);
+    options.broken_how = std::move(broken.what);
     std::vector<ExampleStep> wrong = run_steps();
     expect_change(steps, wrong, options);
     steps = std::move(wrong);

@@ -65,8 +65,9 @@ std::string overview(const CLI::App& app) {
   std::string text = kAbout;
   for (const CLI::App* each : app.get_subcommands({})) {
     const std::string about = one_line(each->get_description());
+    const size_t end = std::min(about.find(". "), about.size() - 1) + 1;
     std::string name = each->get_name();
-    for (const std::string& line : wrap(about.substr(0, about.find('.') + 1), 80 - 12)) {
+    for (const std::string& line : wrap(about.substr(0, end), 80 - 12)) {
       text += "  " + pad_right(name, 10) + line + "\n";
       name.clear();
     }

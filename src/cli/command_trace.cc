@@ -63,8 +63,13 @@ struct Step {
 
 class Trace {
  public:
-  Trace(const Options& options, const Program& program, std::string_view family, TraceInput input)
-      : options_(options), program_(program), family_(family), input_(std::move(input)) {
+  Trace(const Options& options, const Program& program, std::string_view family, TraceInput input,
+        std::string broken_how)
+      : options_(options),
+        program_(program),
+        family_(family),
+        input_(std::move(input)),
+        broken_how_(std::move(broken_how)) {
     const int64_t tokens = input_.main().tokens();
     positions_ = parse_positions(options.positions, tokens);
     for (const Selected& selected :
@@ -137,7 +142,9 @@ class Trace {
     json.begin_object(JsonWriter::kLines);
     write_ids(json.key("ids"), input_.encodes() ? input_.encoder() : input_.main());
     if (input_.encodes()) write_ids(json.key("decoder_ids"), input_.main());
-    if (!options_.mistake.empty()) json.field("broken", options_.mistake);
+    if (!options_.mistake.empty()) {
+      json.field("broken", options_.mistake).field("broken_how", broken_how_);
+    }
     json.key("steps").begin_array(JsonWriter::kLines);
     for (const Step& step : steps_) {
       if (step.selected.is_line) continue;
@@ -155,8 +162,7 @@ class Trace {
   }
 
   std::string human_text() const {
-    const std::string head =
-        options_.mistake.empty() ? "" : "made wrong on purpose: " + options_.mistake + "\n";
+    const std::string head = broken_line(options_.mistake, broken_how_);
     if (!file_summary_.empty()) return head + file_summary_;
     Table table({{"step"},
                  {"shape"},
@@ -257,7 +263,10 @@ class Trace {
     if (!positions_.all) {
       about["positions"] = fmt::format("{}:{}", positions_.begin, positions_.end);
     }
-    if (!options_.mistake.empty()) about["break"] = options_.mistake;
+    if (!options_.mistake.empty()) {
+      about["break"] = options_.mistake;
+      about["broken_how"] = broken_how_;
+    }
     return about;
   }
 
@@ -265,6 +274,7 @@ class Trace {
   const Program& program_;
   std::string_view family_;
   TraceInput input_;
+  std::string broken_how_;  ///< what the mistake made on purpose does
   Positions positions_;
   std::vector<Step> steps_;
   bool head_rows_ = false, last_only_ = false;
@@ -284,11 +294,13 @@ int trace_command(const Options& options) {
   if (!options.out.empty()) expect_no_model_file(options.out, model);
   TraceInput input(first_inputs(options.prompt, model));
   std::shared_ptr<const BoundProgram> bound = model.bound();
+  std::string broken_how;
   if (mistake) {
     BrokenModel broken = make_mistake(model.program(), model.weights(), *mistake);
     bound = std::make_shared<const BoundProgram>(std::move(broken.program), broken.weights);
+    broken_how = std::move(broken.what);
   }
-  Trace trace(options, bound->program(), model.family(), std::move(input));
+  Trace trace(options, bound->program(), model.family(), std::move(input), std::move(broken_how));
   trace.run(bound);
   print(options.common.json ? trace.json_text() : trace.human_text());
   return 0;

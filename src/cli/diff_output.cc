@@ -144,8 +144,11 @@ std::string summary(const DiffReport& report) {
     const size_t count = counts[static_cast<size_t>(verdict)];
     if (count > 0) text += fmt::format(", {} {}", count, name(verdict));
   }
-  text += fmt::format("; of the ok ones the worst has {:.2g} times the round-off of sound code\n",
-                      worst);
+  if (counts[static_cast<size_t>(StepVerdict::kOk)] > 0) {
+    text += fmt::format("; of the ok ones the worst has {:.2g} times the round-off of sound code",
+                        worst);
+  }
+  text += '\n';
   if (report.logits) {
     text += fmt::format("logits: KL {}, top-1 agrees {:.1f} %, top-5 {:.1f} %\n",
                         number_text(report.logits->kl, "{:.2e}"), 100 * report.logits->top1,
@@ -217,8 +220,11 @@ std::string layers_text(const std::vector<int>& layers) {
 
 std::string cause_text(const Cause& cause) {
   const bool proved = cause.status == CauseStatus::kProved;
-  std::string text = fmt::format("{}  {}\n", styled(Style::kBold, cause.id),
-                                 styled(proved ? Style::kGreen : Style::kRed, name(cause.status)));
+  std::string text = styled(Style::kBold, cause.id);
+  if (cause.status != CauseStatus::kUnknown) {  // "unknown" is said by the id
+    text += "  " + styled(proved ? Style::kGreen : Style::kRed, name(cause.status));
+  }
+  text += '\n';
   add_paragraph(text, "  where:", list_text(cause.sites) + layers_text(cause.layers));
   for (const auto& [key, value] : cause.parameters) {
     add_paragraph(text, fmt::format("  {}:", key), value);
@@ -233,9 +239,8 @@ std::string cause_text(const Cause& cause) {
                     number_text(cause.envelope, "{:.1e}"));
   }
   for (const TriedCause& same : cause.same_values) {
-    add_paragraph(
-        text, "  or:",
-        fmt::format("{} ({}), which makes the same values in this dump", same.id, same.what));
+    add_paragraph(text, "  or:",
+                  fmt::format("{} ({}), which explains this dump as well", same.id, same.what));
   }
   for (const TriedCause& tried : cause.tried) {
     add_paragraph(

@@ -188,6 +188,10 @@ std::string byte_size(double bytes) {
   return {};
 }
 
+std::string broken_line(const std::string& id, const std::string& how) {
+  return id.empty() ? "" : "made wrong on purpose: " + id + ", " + how + "\n";
+}
+
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }

@@ -33,6 +33,9 @@ std::string count_text(int64_t number, std::string_view what);
 std::string short_number(double number);
 /// "98.4 MB", in powers of 1000.
 std::string byte_size(double bytes);
+/// "made wrong on purpose: norm.eps, another eps in final_norm: eps = 0", a line; nothing where
+/// `id` is empty.
+std::string broken_line(const std::string& id, const std::string& how);
 /// "[1,4,8]"
 std::string shape_text(const std::vector<int64_t>& shape);
 

@@ -1,5 +1,7 @@
 #include "diagnose/causes.h"
 
+#include <fmt/format.h>
+
 #include "diagnose/causes/place.h"
 
 namespace mainstem {
@@ -106,6 +108,14 @@ constexpr CauseRow kRows[] = {
 std::span<const CauseRow> cause_rows() { return kRows; }
 
 }  // namespace causes
+
+std::string yours_text(const Form& form, std::span<const double> numbers) {
+  std::string text = form.yours;
+  for (size_t n = 0; n < numbers.size(); ++n) {
+    text += fmt::format("{}{} = {:.6g}", n == 0 ? ": " : ", ", form.numbers[n].name, numbers[n]);
+  }
+  return text;
+}
 
 std::vector<Form> forms(const Program& program, const WeightSources& weights, int layer,
                         bool encoder) {

@@ -50,6 +50,9 @@ struct Form {
   std::function<Edited(std::span<const double> numbers)> make;
 };
 
+/// What the wrong code does, with the numbers: "another eps in norm1: eps = 0".
+std::string yours_text(const Form& form, std::span<const double> numbers);
+
 /// Every form that applies to the block (or, with -1, to what lies outside the blocks; with
 /// `encoder` to the encoder's), most usual first.
 std::vector<Form> forms(const Program& program, const WeightSources& weights, int layer,

@@ -26,11 +26,12 @@ constexpr size_t kTried = 3;
 constexpr double kClearlyLess = 0.9;
 constexpr double kLargestF16 = 65504;
 
-/// What makes two findings one.
-std::string key_of(const Form& form, const std::vector<double>& numbers) {
-  std::string key = known_key(form);
-  for (double number : numbers) key += fmt::format("|{:.4g}", number);
-  return key;
+/// The shape but for how many values dropout made 0, which is another number in each block.
+std::string without_share(const std::string& shape) {
+  const size_t at = shape.find(" % of the values are 0");
+  if (at == std::string::npos) return shape;
+  const size_t begin = shape.find_last_not_of("0123456789.", at - 1) + 1;
+  return shape.substr(0, begin) + shape.substr(at);
 }
 
 class Doctor {
@@ -135,11 +136,17 @@ class Doctor {
   /// Proved by all values together, since each of them alone is round-off.
   void explain_small(const SmallMistake& mistake) {
     const Form& form = *mistake.forms.front();
-    FoundCause& each = found(key_of(form, {}));
-    fill(each.cause, form, {});
-    each.cause.status = mistake.rivals.empty() ? CauseStatus::kProved : CauseStatus::kLikely;
+    FoundCause& each = found(known_key(form, mistake.numbers));
+    fill(each.cause, form, mistake.numbers);
+    each.cause.status = mistake.proved() ? CauseStatus::kProved : CauseStatus::kLikely;
     const double local = judged_.fit(mistake.steps.front()).local;
-    for (const Form* rival : mistake.rivals) add_same(each.cause, *rival, local);
+    for (const auto* others : {&mistake.same, &mistake.rivals}) {
+      for (const auto& [other, numbers] : *others) add_same(each.cause, *other, numbers, local);
+    }
+    if (!mistake.other_numbers.empty()) {
+      each.cause.parameters.emplace_back("or", fmt::format("{} = {:.6g}", form.numbers[0].name,
+                                                           fmt::join(mistake.other_numbers, ", ")));
+    }
     each.cause.parameters.emplace_back(
         "evidence",
         fmt::format("what differs from the reference is {:.2f} ± {:.2f} times what this mistake "
@@ -148,9 +155,10 @@ class Doctor {
                     mistake.regression.count));
     for (size_t n = 0; n < mistake.steps.size(); ++n) {
       const size_t i = mistake.steps[n];
-      const Trial trial{
-          .form = mistake.forms[n],
-          .fit = judge_.fit(judged_.value(i), mistake.forms[n]->make({}), judged_.fit(i))};
+      const Trial trial{.form = mistake.forms[n],
+                        .numbers = mistake.numbers,
+                        .fit = judge_.fit(judged_.value(i), mistake.forms[n]->make(mistake.numbers),
+                                          judged_.fit(i))};
       add_made(each, trial, i);
       note_step(each, i, judged_.fit(i), trial.fit.local, judged_.fit(i).envelope);
     }
@@ -209,7 +217,7 @@ class Doctor {
     }
     const Trial& best = holding.front();
     prove(i, best, best.fit);
-    FoundCause& each = found(key_of(*best.form, best.numbers));
+    FoundCause& each = found(known_key(*best.form, best.numbers));
     note_same_values(each.cause, holding);
     // The other steps of the same mistake.
     for (const auto& [j, fit] : trials_.explained_by(best, explained_)) {
@@ -217,18 +225,26 @@ class Doctor {
     }
   }
 
-  /// Those that explain as much as the best one; the same in the next block is one of them.
+  /// Those that explain as much as the best one. Of its own forms those that leave nearly as much:
+  /// one that leaves the very same is the same mistake by other words, as one of the next block is.
   static void note_same_values(Cause& cause, const std::vector<Trial>& holding) {
+    const Trial& best = holding.front();
     for (const Trial& trial : holding) {
-      if (trial.score != holding.front().score || trial.form->cause == cause.id) continue;
-      add_same(cause, *trial.form, trial.fit.local);
+      if (trial.score != best.score) continue;
+      const bool is_told =
+          trial.fit.local == best.fit.local || kClearlyLess * trial.fit.local > best.fit.local;
+      if (trial.form->cause == cause.id && is_told) continue;
+      add_same(cause, *trial.form, trial.numbers, trial.fit.local);
     }
   }
 
-  static void add_same(Cause& cause, const Form& form, double left) {
-    const bool known = std::any_of(cause.same_values.begin(), cause.same_values.end(),
-                                   [&](const TriedCause& each) { return each.id == form.cause; });
-    if (!known) cause.same_values.push_back({form.cause, form.yours, left});
+  static void add_same(Cause& cause, const Form& form, std::span<const double> numbers,
+                       double left) {
+    const std::string yours = yours_text(form, numbers);
+    const bool known = std::any_of(
+        cause.same_values.begin(), cause.same_values.end(),
+        [&](const TriedCause& each) { return each.id == form.cause && each.what == yours; });
+    if (!known) cause.same_values.push_back({form.cause, yours, left});
   }
 
   /// Of two forms of one mistake that explain the same steps, that which leaves clearly less.
@@ -245,7 +261,7 @@ class Doctor {
   }
 
   void prove(size_t i, const Trial& trial, const Fit& fit) {
-    FoundCause& each = found(key_of(*trial.form, trial.numbers));
+    FoundCause& each = found(known_key(*trial.form, trial.numbers));
     fill(each.cause, *trial.form, trial.numbers);
     each.cause.status = CauseStatus::kProved;
     trials_.remember(trial);
@@ -265,7 +281,9 @@ class Doctor {
     if (blocks.empty()) {
       blocks.emplace_back(form.layer, judged_.value(i).site.stack == Stack::kEncoder);
     } else {
-      for (const auto& [layer, encoder] : blocks) found.layers.insert(layer);
+      for (const auto& [layer, encoder] : blocks) {
+        if (layer >= 0) found.layers.insert(layer);
+      }
     }
     for (const auto& [layer, encoder] : blocks) {
       found.made.push_back({form.cause, form.yours, layer, encoder, trial.numbers});
@@ -274,15 +292,10 @@ class Doctor {
 
   static void fill(Cause& cause, const Form& form, const std::vector<double>& numbers) {
     cause.id = form.cause;
-    cause.parameters.clear();
-    std::string yours = form.yours;
+    cause.parameters = {{"yours", yours_text(form, numbers)}, {"reference", form.reference}};
     for (size_t n = 0; n < numbers.size(); ++n) {
-      const std::string text = fmt::format("{:.6g}", numbers[n]);
-      yours += fmt::format("{}{} = {}", n == 0 ? ": " : ", ", form.numbers[n].name, text);
-      cause.parameters.emplace_back(form.numbers[n].name, text);
+      cause.parameters.emplace_back(form.numbers[n].name, fmt::format("{:.6g}", numbers[n]));
     }
-    cause.parameters.insert(cause.parameters.begin(), {"reference", form.reference});
-    cause.parameters.insert(cause.parameters.begin(), {"yours", yours});
     cause.usual_place = form.usual_place;
     cause.fix = form.fix;
     cause.known_fault = form.known_fault;
@@ -339,7 +352,7 @@ class Doctor {
                         trials.front().fit.local <= kLikelyLeft * before.local;
     if (likely) {
       const Trial& best = trials.front();
-      FoundCause& each = found("likely|" + key_of(*best.form, best.numbers));
+      FoundCause& each = found("likely|" + known_key(*best.form, best.numbers));
       fill(each.cause, *best.form, best.numbers);
       each.cause.status = CauseStatus::kLikely;
       add_made(each, best, i);
@@ -348,14 +361,15 @@ class Doctor {
     }
     const std::vector<double> made =
         judge_.replay_of(value).run({}, {}, options_.threads, options_.cancel);
-    const std::string shape = error_shape(value, judge_.compared(value), made, before.envelope);
+    const std::string shape = error_shape(judge_, value, made, before.envelope);
     const SiteId& site = value.site;
-    FoundCause& each = found(fmt::format("unknown|{}|{}", name(site.site), shape));
+    FoundCause& each = found(fmt::format("unknown|{}|{}", name(site.site), without_share(shape)));
     each.cause.id = "unknown";
     each.cause.status = CauseStatus::kUnknown;
     each.cause.shape = shape;
     each.cause.parameters = {{"yours", shape}, {"reference", "what the step's formula gives"}};
-    each.cause.fix = "look at this step's code: what it reads agrees with the reference";
+    each.cause.fix =
+        "look at this step's code: it is judged on what the dump itself holds before it";
     if (each.cause.tried.empty()) {
       for (const Trial& trial : trials) {
         if (each.cause.tried.size() == kTried || !std::isfinite(trial.fit.local)) break;

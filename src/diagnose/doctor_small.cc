@@ -2,128 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "mainstem/error.h"
 
 namespace mainstem {
 namespace {
 
-/// So many standard deviations are no chance, however many forms are tried.
-constexpr double kBeyondChance = 8;
-/// The coefficient may be off by so many of its own standard deviations, which must be small.
-constexpr double kOffBy = 4;
-constexpr double kVague = 0.1;
 /// What is explained must differ by the square of so many standard deviations to tell two apart.
 constexpr double kToldApart = 25;
-/// Rounding to the nearest leaves a twelfth of a squared unit; a fit that leaves less is luck.
-constexpr double kRoundingVariance = 1.0 / 12;
-/// Numbers far below the others of the value have an error that their own size does not show.
-constexpr double kSmallestShare = 1.0 / 8;
+/// Of several published numbers one is proved only where the others are far off.
+constexpr double kNumberVague = 0.02;
 
-double size_of(std::span<const double> values) {
-  double sum = 0;
-  for (double v : values) sum += std::isfinite(v) ? v * v : 0;
-  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
-}
-
-/// A step beside the reference, with what the regressions of many forms have in common.
-class StepResidual {
- public:
-  StepResidual(Judge& judge, const AlignedValue& value)
-      : judge_(judge),
-        value_(value),
-        right_(made_by(judge.replay_of(value))),
-        smallest_(kSmallestShare * size_of(right_)) {}
-
-  Regression beside(const Edited& edited) const {
-    Regression result;
-    const std::vector<double> wrong = made_by(judge_.replay_of(value_, edited));
-    if (wrong.size() != value_.data.size() || right_.size() != wrong.size()) return result;
-    const Compared& compared = judge_.compared(value_);
-    const RowLayout& layout = compared.layout();
-    const double unit = 2 * unit_roundoff(judge_.arithmetic());
-    for (int64_t row = 0; row < layout.rows; ++row) {
-      if (!compared.row(row)) continue;
-      const auto [begin, end] = compared.columns(row);
-      const Regression before = result;
-      for (int64_t column = begin; column < end; ++column) {
-        const auto at = static_cast<size_t>(row * layout.width + column);
-        const double size = std::max(std::fabs(right_[at]), smallest_);
-        if (!std::isfinite(value_.data[at]) || !std::isfinite(wrong[at]) || !(size > 0)) continue;
-        const double ulp = std::ldexp(unit, std::ilogb(size));
-        const double residual = (value_.data[at] - right_[at]) / ulp;
-        const double change = (wrong[at] - right_[at]) / ulp;
-        result.residual_change += residual * change;
-        result.change_change += change * change;
-        result.residual_residual += residual * residual;
-        ++result.count;
-      }
-      const double r = result.residual_change - before.residual_change;
-      const double c = result.change_change - before.change_change;
-      result.rows_rr += r * r;
-      result.rows_rc += r * c;
-      result.rows_cc += c * c;
-    }
-    return result;
-  }
-
- private:
-  std::vector<double> made_by(const Replay& replay) const {
-    const DiffOptions& options = judge_.options();
-    return replay.run({}, {}, options.threads, options.cancel);
-  }
-
-  Judge& judge_;
-  const AlignedValue& value_;
-  std::vector<double> right_;
-  double smallest_;
-};
-
-/// Forms without open numbers whose change could hide in round-off; what only rounds otherwise is
-/// no mistake here: sound implementations do either.
-bool may_hide(const Form& form) { return form.numbers.empty() && !form.only_rounds; }
+/// Forms whose change could hide in round-off, with none or one open number; what only rounds
+/// otherwise is no mistake here: sound implementations do either.
+bool may_hide(const Form& form) { return form.numbers.size() <= 1 && !form.only_rounds; }
 
 }  // namespace
 
-void Regression::add(const Regression& other) {
-  residual_change += other.residual_change;
-  change_change += other.change_change;
-  residual_residual += other.residual_residual;
-  count += other.count;
-  rows_rr += other.rows_rr;
-  rows_rc += other.rows_rc;
-  rows_cc += other.rows_cc;
-}
-
-double Regression::coefficient() const {
-  return change_change > 0 ? residual_change / change_change : 0;
-}
-
-double Regression::explained() const {
-  return change_change > 0 ? residual_change * residual_change / change_change : 0;
-}
-
-double Regression::deviation() const {
-  if (change_change <= 0 || count == 0) return std::numeric_limits<double>::infinity();
-  const double by_row =
-      rows_rr - 2 * coefficient() * rows_rc + coefficient() * coefficient() * rows_cc;
-  return std::sqrt(std::max(variance() / change_change, by_row / (change_change * change_change)));
-}
-
-double Regression::variance() const {
-  return std::max((residual_residual - explained()) / static_cast<double>(count),
-                  kRoundingVariance);
-}
-
-bool Regression::shows() const {
-  const double off = deviation();
-  return off <= kVague && coefficient() >= kBeyondChance * off &&
-         std::fabs(coefficient() - 1) <= kOffBy * off;
+bool SmallMistake::proved() const {
+  return rivals.empty() && (numbers.empty() || regression.deviation() <= kNumberVague);
 }
 
 namespace {
@@ -145,10 +47,13 @@ class SmallSearch {
       kind.layer = -1;
       kinds[to_string(kind)].push_back(i);
     }
-    std::vector<SmallMistake> found;
+    std::vector<std::vector<SmallMistake>> best;
     for (const auto& [kind, members] : kinds) {
-      if (auto mistake = best_of(members)) found.push_back(std::move(*mistake));
+      best.push_back(best_of(members));
+      if (best.back().empty()) best.pop_back();
     }
+    std::vector<SmallMistake> found;
+    for (const std::vector<SmallMistake>& equal : best) found.push_back(widest(equal, best));
     std::sort(found.begin(), found.end(), [](const SmallMistake& a, const SmallMistake& b) {
       return a.steps.front() < b.steps.front();
     });
@@ -156,89 +61,227 @@ class SmallSearch {
   }
 
  private:
-  /// The form that explains most, over the steps that have it in them.
-  std::optional<SmallMistake> best_of(const std::vector<size_t>& members) {
-    std::map<std::string, SmallMistake> shown;
-    std::map<std::string, SmallMistake> together;
+  /// A form with one of its published numbers, beside one step.
+  struct Candidate {
+    const Form* form = nullptr;
+    std::vector<double> numbers = {};
+    std::string key = {};
+    std::optional<Regression> regression = {};
+  };
+  /// Over all steps, by key.
+  using Mistakes = std::map<std::string, SmallMistake>;
+
+  std::vector<Candidate> candidates(size_t i) {
+    std::vector<Candidate> result;
+    const auto add = [&](const Form* form, std::vector<double> numbers) {
+      std::string key = known_key(*form, numbers);
+      result.push_back({form, std::move(numbers), std::move(key)});
+    };
+    for (const Form* form : trials_.candidates(i)) {
+      if (!may_hide(*form)) continue;
+      if (form->numbers.empty()) add(form, {});
+      for (const FreeNumber& open : form->numbers) {
+        for (const double number : open.usual) add(form, {number});
+      }
+    }
+    return result;
+  }
+
+  /// The mistake that explains most, over the steps that have it in them: each form of it that
+  /// makes the same values.
+  std::vector<SmallMistake> best_of(const std::vector<size_t>& members) {
+    Mistakes shown = all_shown(members);
+    if (shown.empty()) return {};
+    SmallMistake& best = shown.at(best_key(shown));
+    add_rivals(best, shown);
+    std::vector<SmallMistake> equal{best};
+    for (const auto& [key, other] : shown) {
+      if (&other == &best || cause_of(other) != cause_of(best) || !same_values(other, best))
+        continue;
+      equal.push_back(best);
+      equal.back().forms = other.forms;
+      equal.back().numbers = other.numbers;
+    }
+    return equal;
+  }
+
+  /// The mistakes that show in one or several of the steps, or in all of them together.
+  Mistakes all_shown(const std::vector<size_t>& members) {
+    // What is no round-off in the first of the steps is none in the others.
     const std::set<std::string> hidden = hidden_at(members.front());
     if (hidden.empty()) return {};
+    std::vector<std::vector<Candidate>> beside;
     for (size_t i : members) {
-      trials_.check_cancel();
-      const StepResidual residual(judge_, trials_.judged().value(i));
-      for (const Form* form : trials_.candidates(i)) {
-        if (!hidden.contains(known_key(*form))) continue;
-        const std::optional<Regression> regression = beside(residual, *form);
-        if (!regression) continue;
-        note(together[known_key(*form)], *form, i, *regression);
-        if (regression->shows()) note(shown[known_key(*form)], *form, i, *regression);
+      beside.push_back(candidates(i));
+      std::erase_if(beside.back(),
+                    [&](const Candidate& each) { return !hidden.contains(each.key); });
+    }
+    each_alone(std::ssize(members), judge_.options().threads, [&](int64_t member) {
+      const auto m = static_cast<size_t>(member);
+      const StepResidual residual(judge_, trials_.judged().value(members[m]));
+      for (Candidate& each : beside[m]) {
+        trials_.check_cancel();
+        each.regression = regression_of(residual, *each.form, each.numbers);
+      }
+    });
+    Mistakes shown;
+    Mistakes together;
+    for (size_t m = 0; m < members.size(); ++m) {
+      for (const Candidate& each : beside[m]) {
+        if (!each.regression) continue;
+        note(together[each.key], each, members[m]);
+        if (each.regression->shows()) note(shown[each.key], each, members[m]);
       }
     }
     // One block may be too short a text to tell by, and all of them long enough.
     for (auto& [key, mistake] : together) {
       if (mistake.regression.shows()) shown[key] = std::move(mistake);
     }
-    std::optional<SmallMistake> best;
-    double most = 0;
-    for (auto& [key, mistake] : shown) {
-      if (mistake.regression.explained() <= most) continue;
-      most = mistake.regression.explained();
-      best = std::move(mistake);
-    }
-    if (best) add_rivals(*best);
-    return best;
+    return shown;
   }
 
-  /// Another eps makes nearly what an eps outside of the root makes, if it is chosen for it.
-  void add_rivals(SmallMistake& mistake) {
-    std::map<std::string, SmallMistake> others;
-    for (size_t i : mistake.steps) {
-      const StepResidual residual(judge_, trials_.judged().value(i));
-      for (const Form* form : trials_.candidates(i)) {
-        if (form->numbers.size() != 1 || form->only_rounds) continue;
-        const std::optional<Regression> regression = beside_a_number(residual, *form);
-        if (regression) note(others[known_key(*form)], *form, i, *regression);
-      }
+  /// Of those that account for as much as any the most usual form, with the nearest number.
+  static std::string best_key(const Mistakes& shown) {
+    const auto explained = [](const auto& each) { return each.second.regression.explained(); };
+    const auto less = [&](const auto& a, const auto& b) { return explained(a) < explained(b); };
+    const auto most = std::max_element(shown.begin(), shown.end(), less);
+    auto best = most;
+    for (auto at = shown.begin(); at != shown.end(); ++at) {
+      const bool earlier = at->second.order < best->second.order;
+      if (earlier && as_good(most->second, at->second)) best = at;
     }
+    const std::string form = known_key(*best->second.forms.front());
+    for (auto at = shown.begin(); at != shown.end(); ++at) {
+      const bool own = known_key(*at->second.forms.front()) == form;
+      if (own && less(*best, *at)) best = at;
+    }
+    return best->first;
+  }
+
+  /// Of forms that make the same values in one kind of step ("norm1", "the norms of the stream")
+  /// that which is found in most kinds, and reaches no farther than it must.
+  static const SmallMistake& widest(const std::vector<SmallMistake>& equal,
+                                    const std::vector<std::vector<SmallMistake>>& all) {
+    const auto rank = [&](const SmallMistake& mistake) {
+      const std::string key = key_of(mistake);
+      const auto kinds = std::count_if(all.begin(), all.end(), [&](const auto& others) {
+        return std::any_of(others.begin(), others.end(),
+                           [&](const SmallMistake& other) { return key_of(other) == key; });
+      });
+      return std::tuple(kinds, -std::ssize(mistake.forms.front()->shows));
+    };
+    return *std::max_element(
+        equal.begin(), equal.end(),
+        [&](const SmallMistake& a, const SmallMistake& b) { return rank(a) < rank(b); });
+  }
+
+  static const std::string& cause_of(const SmallMistake& mistake) {
+    return mistake.forms.front()->cause;
+  }
+  static std::string key_of(const SmallMistake& mistake) {
+    return known_key(*mistake.forms.front(), mistake.numbers);
+  }
+  static bool same_values(const SmallMistake& a, const SmallMistake& b) {
+    return a.steps == b.steps && a.regression.residual_change == b.regression.residual_change &&
+           a.regression.change_change == b.regression.change_change;
+  }
+
+  /// Accounts for as much of what differs in the same steps.
+  static bool as_good(const SmallMistake& mistake, const SmallMistake& other) {
     const Regression& own = mistake.regression;
     const double least = own.explained() - kToldApart * own.variance();
-    for (const auto& [key, other] : others) {
-      if (other.steps.size() != mistake.steps.size() || other.regression.explained() < least) {
-        continue;
+    return other.steps == mistake.steps && other.regression.explained() >= least;
+  }
+
+  /// Other mistakes among those that show, and those with a number that is chosen for it: another
+  /// eps makes nearly what an eps outside of the root makes.
+  void add_rivals(SmallMistake& mistake, const Mistakes& shown) {
+    std::vector<const SmallMistake*> told;
+    const auto is_told = [&](const SmallMistake& other) {
+      return std::any_of(told.begin(), told.end(), [&](const SmallMistake* each) {
+        return cause_of(*each) == cause_of(other) && same_values(*each, other);
+      });
+    };
+    // First the same form with other numbers, then others by how usual they are.
+    std::vector<const SmallMistake*> others;
+    for (const auto& [key, other] : shown) {
+      if (as_good(mistake, other)) others.push_back(&other);
+    }
+    const std::string own = known_key(*mistake.forms.front());
+    std::sort(others.begin(), others.end(), [&](const SmallMistake* a, const SmallMistake* b) {
+      const auto rank = [&](const SmallMistake* each) {
+        return std::pair(known_key(*each->forms.front()) != own, each->order);
+      };
+      return rank(a) < rank(b);
+    });
+    for (const SmallMistake* other : others) {
+      const FormAndNumbers rival{other->forms.front(), other->numbers};
+      if (known_key(*rival.form) == own) {
+        if (other->numbers != mistake.numbers) {
+          mistake.other_numbers.push_back(other->numbers.front());
+        }
+      } else if (!is_told(*other)) {
+        (same_values(mistake, *other) ? mistake.same : mistake.rivals).push_back(rival);
       }
-      mistake.rivals.push_back(other.forms.front());
+      told.push_back(other);
+    }
+    Mistakes chosen;
+    for (size_t i : mistake.steps) {
+      const StepResidual residual(judge_, trials_.judged().value(i));
+      for (const Form* other : trials_.candidates(i)) {
+        if (other->numbers.size() != 1 || other->only_rounds) continue;
+        if (other->cause == cause_of(mistake)) continue;
+        if (const auto found = with_a_number(residual, *other)) {
+          note(chosen[found->key], *found, i);
+        }
+      }
+    }
+    for (const auto& [key, other] : chosen) {
+      const bool known = std::any_of(
+          mistake.rivals.begin(), mistake.rivals.end(),
+          [&](const FormAndNumbers& rival) { return rival.form->cause == cause_of(other); });
+      if (!known && as_good(mistake, other)) mistake.rivals.push_back({other.forms.front(), {}});
     }
   }
 
-  /// By the first of the usual numbers with which the form changes anything.
-  std::optional<Regression> beside_a_number(const StepResidual& residual, const Form& form) {
+  /// With the first of the usual numbers that changes anything, and no number in the key: any other
+  /// changes nearly a multiple of the same.
+  std::optional<Candidate> with_a_number(const StepResidual& residual, const Form& form) {
     for (const double number : form.numbers[0].usual) {
       trials_.check_cancel();
-      if (auto regression = beside(residual, form, {number})) return regression;
+      if (auto regression = regression_of(residual, form, {number})) {
+        return Candidate{&form, {}, known_key(form), regression};
+      }
     }
     return {};
   }
 
-  /// The forms with which the step would be round-off, too.
+  /// Keys of the candidates with which the step would be round-off, too.
   std::set<std::string> hidden_at(size_t i) {
-    std::set<std::string> result;
     const Fit& fit = trials_.judged().fit(i);
-    for (const Form* form : trials_.candidates(i)) {
-      if (!may_hide(*form)) continue;
+    const AlignedValue& value = trials_.judged().value(i);
+    const std::vector<Candidate> all = candidates(i);
+    std::vector<uint8_t> hidden(all.size());
+    each_alone(std::ssize(all), judge_.options().threads, [&](int64_t index) {
+      const auto c = static_cast<size_t>(index);
+      trials_.check_cancel();
       try {
-        const AlignedValue& value = trials_.judged().value(i);
-        const Edited edited = form->make({});
+        const Edited edited = all[c].form->make(all[c].numbers);
         const std::vector<int64_t> rows = judge_.rows_for_numbers(value, edited, fit, false);
-        if (judge_.local_of(value, edited, rows) > kRatioBand * fit.envelope) continue;
-        result.insert(known_key(*form));
+        hidden[c] = judge_.local_of(value, edited, rows) <= kRatioBand * fit.envelope;
       } catch (const Error&) {
-        continue;  // an edit that cannot be made on this program
+        hidden[c] = 0;  // an edit that cannot be made on this program
       }
+    });
+    std::set<std::string> keys;
+    for (size_t c = 0; c < all.size(); ++c) {
+      if (hidden[c] != 0) keys.insert(all[c].key);
     }
-    return result;
+    return keys;
   }
 
-  static std::optional<Regression> beside(const StepResidual& residual, const Form& form,
-                                          const std::vector<double>& numbers = {}) {
+  static std::optional<Regression> regression_of(const StepResidual& residual, const Form& form,
+                                                 const std::vector<double>& numbers) {
     try {
       const Regression regression = residual.beside(form.make(numbers));
       if (regression.change_change > 0) return regression;
@@ -248,15 +291,17 @@ class SmallSearch {
     return {};
   }
 
-  static void note(SmallMistake& mistake, const Form& form, size_t i,
-                   const Regression& regression) {
+  void note(SmallMistake& mistake, const Candidate& candidate, size_t i) {
+    if (mistake.steps.empty()) mistake.order = count_++;
+    mistake.numbers = candidate.numbers;
     mistake.steps.push_back(i);
-    mistake.forms.push_back(&form);
-    mistake.regression.add(regression);
+    mistake.forms.push_back(candidate.form);
+    mistake.regression.add(*candidate.regression);
   }
 
   Trials& trials_;
   Judge& judge_;
+  size_t count_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "diagnose/doctor_trials.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -17,6 +19,12 @@ constexpr size_t kMostBlocksAlone = 8;
 }  // namespace
 
 std::string known_key(const Form& form) { return form.cause + "|" + form.yours; }
+
+std::string known_key(const Form& form, std::span<const double> numbers) {
+  std::string key = known_key(form);
+  for (const double number : numbers) key += fmt::format("|{:.4g}", number);
+  return key;
+}
 
 void Trials::check_cancel() const {
   if (options_.cancel != nullptr && options_.cancel->load()) throw Cancelled();
@@ -62,9 +70,21 @@ const std::vector<Form>& Trials::forms_of_several(size_t step) {
     }
   }
   std::vector<Form> result;
-  for (Form& form : found) {
-    if (form.blocks.size() < 2) continue;
-    result.push_back(in_blocks(judge_.right(), judge_.weights(), form, form.blocks));
+  const auto add = [&](const Form& form, const std::vector<std::pair<int, bool>>& blocks) {
+    result.push_back(in_blocks(judge_.right(), judge_.weights(), form, blocks));
+  };
+  for (const Form& form : found) {
+    if (form.blocks.size() > 1) add(form, form.blocks);
+  }
+  // One class may serve outside of the blocks as well.
+  for (const Form& outside : forms_of(-1, false)) {
+    const auto inside = seen.find(known_key(outside));
+    if (inside == seen.end() || !shows_in(outside, values)) continue;
+    Form form = found[inside->second];
+    form.shows.insert(form.shows.end(), outside.shows.begin(), outside.shows.end());
+    auto blocks = form.blocks;
+    blocks.emplace_back(-1, false);
+    add(form, blocks);
   }
   return forms_of_several_.emplace(step, std::move(result)).first->second;
 }
@@ -114,7 +134,7 @@ std::vector<const Form*> Trials::candidates(size_t step) {
     }
   };
   const size_t blocks = blocks_at(step).size();
-  if (blocks > 1) add(forms_of_several(step));
+  if (values.size() > 1) add(forms_of_several(step));
   for (const auto& [layer, encoder] : places) {
     if (layer < 0 || blocks <= kMostBlocksAlone) add(forms_of(layer, encoder));
   }

@@ -33,6 +33,8 @@ struct Trial {
 
 /// What makes two forms one mistake, whatever the block.
 std::string known_key(const Form& form);
+/// The same with its numbers.
+std::string known_key(const Form& form, std::span<const double> numbers);
 
 /// How the numbers of a form are found.
 enum class NumberSearch {

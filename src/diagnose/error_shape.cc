@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -68,6 +69,35 @@ struct Line {
   double left_by_offset() const { return std::max(0.0, error - n * offset() * offset()); }
 };
 
+/// Those of the groups that miss by more than round-off.
+std::vector<size_t> wrong_of(const std::vector<Line>& lines, double noise) {
+  std::vector<size_t> result;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    if (line.n > 0 && line.error > 64 * noise * noise * line.ff && line.error > 0) {
+      result.push_back(i);
+    }
+  }
+  return result;
+}
+
+std::string list_of(const std::vector<size_t>& which) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(which.size(), 8); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", which[i]);
+  }
+  return which.size() > 8 ? text + ", …" : text;
+}
+
+/// "head 3 alone, where all is 0", "heads 0, 2 alone"
+std::string alone(const std::string& what, const std::vector<Line>& lines,
+                  const std::vector<size_t>& which) {
+  const bool zero =
+      std::all_of(which.begin(), which.end(), [&](size_t i) { return lines[i].yy == 0; });
+  return fmt::format("{}{} {} alone{}", what, which.size() == 1 ? "" : "s", list_of(which),
+                     zero ? ", where all is 0" : "");
+}
+
 /// One factor or offset for each group of elements.
 template <typename Group>
 std::optional<std::string> by_group(const Elements& rows, size_t groups, const std::string& what,
@@ -78,31 +108,78 @@ std::optional<std::string> by_group(const Elements& rows, size_t groups, const s
   double by_factor = 0;
   double by_offset = 0;
   double size = 0;
-  double least = 0;
-  double most = 0;
-  bool any = false;
   for (const Line& line : lines) {
     if (line.n < 2) continue;  // anything fits one number
     error += line.error;
     by_factor += line.left_by_factor();
     by_offset += line.left_by_offset();
     size += line.ff;
-    least = any ? std::min(least, line.factor()) : line.factor();
-    most = any ? std::max(most, line.factor()) : line.factor();
-    any = true;
   }
-  if (!any || error == 0) return {};
+  if (error == 0) return {};
   const double floor = noise * noise * size;
+  const std::vector<size_t> wrong = wrong_of(lines, noise);
+  const bool some = !wrong.empty() && wrong.size() < groups;
+  const std::string each = some ? alone(what, lines, wrong) : "each " + what;
   if (by_factor <= std::max(kLeft * error, floor)) {
-    return groups == 1 ? fmt::format("one factor over all of it: {:.6g}", most)
-                       : fmt::format("one factor for each {}: {:.4g} to {:.4g}", what, least, most);
+    double least = std::numeric_limits<double>::infinity();
+    double most = -least;
+    for (size_t i = 0; i < groups; ++i) {
+      const bool counts = lines[i].n >= 2 && (!some || std::ranges::count(wrong, i) > 0);
+      if (!counts) continue;
+      least = std::min(least, lines[i].factor());
+      most = std::max(most, lines[i].factor());
+    }
+    if (groups == 1) return fmt::format("one factor over all of it: {:.6g}", most);
+    if (some && least == 0 && most == 0) return each;
+    const std::string text = fmt::format("one factor for {}: {:.4g}", each, least);
+    return some && wrong.size() == 1 ? text : text + fmt::format(" to {:.4g}", most);
   }
   if (by_offset <= std::max(kLeft * error, floor)) {
     return groups == 1 ? fmt::format("one constant is added: {:.6g}", lines[0].offset())
-                       : fmt::format("one constant is added for each {}", what);
+                       : fmt::format("one constant is added for {}", each);
   }
   return {};
 }
+
+/// Some values are 0, and all others right but for one factor.
+struct Dropped {
+  double share = 0;   ///< of the values that are 0
+  double chance = 0;  ///< the standard deviation of such a share
+  double factor = 1;
+
+  static std::optional<Dropped> in(const Elements& rows, double noise) {
+    Line kept;
+    double zeros = 0;
+    double error = 0;
+    rows.each([&](int64_t, int64_t, double y, double f) {
+      error += (y - f) * (y - f);
+      if (f == 0) return;
+      if (y == 0) {
+        zeros += 1;
+      } else {
+        kept.add(y, f);
+      }
+    });
+    if (zeros == 0 || kept.n < 8) return {};
+    if (kept.left_by_factor() > std::max(kLeft * error, noise * noise * kept.ff)) return {};
+    Dropped result{.share = zeros / (zeros + kept.n)};
+    result.chance = std::sqrt(result.share * (1 - result.share) / (zeros + kept.n));
+    if (std::fabs(kept.factor() - 1) > noise) result.factor = kept.factor();
+    return result;
+  }
+
+  std::string text() const {
+    const std::string zero = fmt::format("{:.1f} % of the values are 0", 100 * share);
+    if (factor == 1) return zero + ", the others are right";
+    std::string text = fmt::format("{}, the others {:.4g} times as large", zero, factor);
+    // The factor is 1 / (1 - p), and p the share but for chance.
+    const double rate = 1 - 1 / factor;
+    if (factor > 1 && std::fabs(rate - share) <= 5 * chance) {
+      text += fmt::format(": dropout of rate {:.2g}", rate);
+    }
+    return text;
+  }
+};
 
 /// The same numbers in other places of each row, or of the whole.
 std::optional<std::string> permuted(const Elements& rows, double noise) {
@@ -150,42 +227,20 @@ std::string where(const Elements& rows, double noise) {
     by_head[static_cast<size_t>(layout.head(row))].add(y, f);
     by_channel[static_cast<size_t>(c)].add(y, f);
   });
-  const auto wrong = [&](const std::vector<Line>& lines) {
-    std::vector<size_t> result;
-    for (size_t i = 0; i < lines.size(); ++i) {
-      if (lines[i].n > 0 && lines[i].error > 64 * noise * noise * lines[i].ff &&
-          lines[i].error > 0) {
-        result.push_back(i);
-      }
-    }
-    return result;
-  };
-  const auto zero = [](const std::vector<Line>& lines, const std::vector<size_t>& which) {
-    return std::all_of(which.begin(), which.end(), [&](size_t i) { return lines[i].yy == 0; });
-  };
-  const auto list = [](const std::vector<size_t>& which) {
-    std::string text;
-    for (size_t i = 0; i < std::min<size_t>(which.size(), 8); ++i) {
-      text += fmt::format("{}{}", i == 0 ? "" : ", ", which[i]);
-    }
-    return which.size() > 8 ? text + ", …" : text;
-  };
   std::vector<std::string> parts;
-  const auto heads = wrong(by_head);
+  const auto heads = wrong_of(by_head, noise);
   if (layout.heads > 1 && !heads.empty() && heads.size() < by_head.size()) {
-    parts.push_back(fmt::format("{} {} alone{}", heads.size() == 1 ? "head" : "heads", list(heads),
-                                zero(by_head, heads) ? ", where all is 0" : ""));
+    parts.push_back(alone("head", by_head, heads));
   }
-  const auto channels = wrong(by_channel);
+  const auto channels = wrong_of(by_channel, noise);
   if (!channels.empty() && channels.size() * 2 <= by_channel.size()) {
-    parts.push_back(fmt::format("{} {} alone{}", layout.square ? "key" : "channel", list(channels),
-                                zero(by_channel, channels) ? ", where all is 0" : ""));
+    parts.push_back(alone(layout.square ? "key" : "channel", by_channel, channels));
   }
-  const auto at = wrong(by_token);
+  const auto at = wrong_of(by_token, noise);
   if (!at.empty() && at.size() < tokens) {
     const bool tail = at.back() + 1 == tokens && at.size() == tokens - at.front();
     parts.push_back(tail ? fmt::format("from token {} on", at.front())
-                         : fmt::format("tokens {} alone", list(at)));
+                         : alone("token", by_token, at));
   } else if (tokens >= 8) {
     // Does it grow with the position?
     const auto mean = [&](size_t begin, size_t end) {
@@ -201,27 +256,13 @@ std::string where(const Elements& rows, double noise) {
       parts.emplace_back("it grows with the position");
     }
   }
-  double zeros = 0;
-  double all = 0;
-  rows.each([&](int64_t, int64_t, double y, double f) {
-    if (f == 0) return;
-    all += 1;
-    zeros += y == 0 ? 1 : 0;
-  });
-  if (parts.empty() && zeros > 0 && zeros < all) {
-    parts.push_back(fmt::format("{:.1f} % of the values are 0", 100 * zeros / all));
-  }
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
 }
 
-}  // namespace
-
-std::string error_shape(const AlignedValue& value, const Compared& compared,
-                        std::span<const double> made, double envelope) {
-  if (made.size() != value.data.size()) return "values of another size";
-  const Elements rows{value, compared, made};
+/// Empty: no simple shape.
+std::string shape_of(const Elements& rows, double envelope) {
   if (auto text = not_finite(rows)) return *text;
   const double noise = 4 * envelope;
   const RowLayout& layout = rows.layout;
@@ -235,6 +276,8 @@ std::string error_shape(const AlignedValue& value, const Compared& compared,
       return *text;
     }
   }
+  const std::optional<Dropped> dropped = Dropped::in(rows, noise);
+  if (dropped && dropped->factor != 1) return dropped->text();
   if (auto text = permuted(rows, noise)) return *text;
   if (layout.width > 2) {
     if (auto text = by_group(rows, static_cast<size_t>(layout.rows), "row", noise, by_row)) {
@@ -248,7 +291,49 @@ std::string error_shape(const AlignedValue& value, const Compared& compared,
     }
   }
   const std::string place = where(rows, noise);
-  return place.empty() ? "no simple shape: all rows and channels differ" : place;
+  return place.empty() && dropped ? dropped->text() : place;
+}
+
+/// The dump's values that the step adds up to this one.
+std::vector<const AlignedValue*> summands(const Judge& judge, const AlignedValue& sum) {
+  const Program& program = judge.right();
+  const auto id = program.find_value(sum.site);
+  if (!id) return {};
+  const Step& step = program.step(program.value(*id).producer);
+  std::vector<const AlignedValue*> result;
+  if (step.op != Op::kAdd) return result;
+  for (const AlignedValue& each : judge.aligned().values) {
+    const auto input = program.find_value(each.site);
+    const bool is_input = input && std::ranges::count(step.inputs, *input) > 0;
+    if (is_input && each.complete() && each.data.size() == sum.data.size()) result.push_back(&each);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string error_shape(const Judge& judge, const AlignedValue& value, std::span<const double> made,
+                        double envelope) {
+  if (made.size() != value.data.size()) return "values of another size";
+  const Compared& compared = judge.compared(value);
+  if (auto text = shape_of({value, compared, made}, envelope); !text.empty()) return text;
+  for (const AlignedValue* stream : summands(judge, value)) {
+    AlignedValue added = value;
+    std::vector<double> right(made.begin(), made.end());
+    double size = 0;
+    double size_of_sum = 0;
+    for (size_t e = 0; e < right.size(); ++e) {
+      size_of_sum += right[e] * right[e];
+      added.data[e] -= stream->data[e];
+      right[e] -= stream->data[e];
+      size += right[e] * right[e];
+    }
+    if (!(size > 0) || !std::isfinite(size)) continue;
+    const double share = std::sqrt(size_of_sum / size);
+    const std::string text = shape_of({added, compared, right}, envelope * share);
+    if (!text.empty()) return "in what is added to the stream: " + text;
+  }
+  return "no simple shape: all rows and channels differ";
 }
 
 }  // namespace mainstem

@@ -74,7 +74,9 @@ bool make_at(BrokenModel& model, const std::string& id, int layer, bool encoder)
   const Place place(model.program, model.weights, layer, encoder);
   for (const auto* rows : {&rows_before(), &rows_behind()}) {
     for (const OtherRow& row : *rows) {
-      if (row.info.id == id) return row.edit(place, model.program);
+      if (row.info.id != id) continue;
+      if (model.what.empty()) model.what = row.info.what;
+      return row.edit(place, model.program);
     }
   }
   for (const causes::CauseRow& row : causes::cause_rows()) {
@@ -83,6 +85,7 @@ bool make_at(BrokenModel& model, const std::string& id, int layer, bool encoder)
     if (forms.empty()) return false;
     std::vector<double> numbers;
     for (const FreeNumber& number : forms.front().numbers) numbers.push_back(number.usual.front());
+    if (model.what.empty()) model.what = yours_text(forms.front(), numbers);
     Edited edited = forms.front().make(numbers);
     model.program = std::move(edited.program);
     for (auto& [name, source] : edited.weights) model.weights[name] = std::move(source);

@@ -1,5 +1,6 @@
 // The caller's own names.
 
+#include "io/text.h"
 #include "mainstem/diff.h"
 #include "mainstem/error.h"
 #include "mainstem/sites.h"
@@ -31,15 +32,14 @@ std::vector<std::pair<std::string, std::string>> parse_name_map(std::string_view
     const std::string_view ours =
         equals == std::string_view::npos ? std::string_view() : trimmed(line.substr(equals + 1));
     if (theirs.empty() || ours.empty()) {
-      throw bad_input("name map", "their name = site", "'" + std::string(line) + "'").in(where());
+      throw bad_input("name map", "their name = site", quote(line)).in(where());
     }
     if (!parse_site(ours)) {
-      throw bad_input("name map", "a site such as blocks.0.q", "'" + std::string(ours) + "'")
-          .in(where());
+      throw bad_input("name map", "a site such as blocks.0.q", quote(ours)).in(where());
     }
     for (const auto& [before, site] : names) {
       if (before != theirs) continue;
-      throw bad_input("name map", "each name once", "'" + before + "' again").in(where());
+      throw bad_input("name map", "each name once", quote(before) + " again").in(where());
     }
     names.emplace_back(theirs, ours);
   }

@@ -111,7 +111,7 @@ TEST(Example, AMistakeThatChangesNothingIsRefused) {
 }
 
 TEST(Example, WhatIsBrokenOnPurposeIsMarked) {
-  const std::string mark = "made wrong on purpose: norm.placement\n";
+  const std::string mark = "made wrong on purpose: norm.placement, ";
   for (const char* form : {"--causal", "--markdown"}) {
     const std::string text = run({"example", form, "--break", "norm.placement"}).out;
     EXPECT_NE(text.find(mark), std::string::npos) << form;

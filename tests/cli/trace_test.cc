@@ -156,7 +156,14 @@ TEST(Trace, WhatIsBrokenOnPurposeIsMarked) {
   const std::vector<std::string> arguments{"trace", model.path(), "--tokens",
                                            "3,1",   "--break",    "residual.missing@1"};
   EXPECT_EQ(run_json(arguments).at("broken"), "residual.missing@1");
-  EXPECT_EQ(run(arguments).out.find("made wrong on purpose: residual.missing@1\n"), 0U);
+  const std::string how = run_json(arguments).at("broken_how");
+  EXPECT_NE(how.find("the stream"), std::string::npos) << how;
+  EXPECT_EQ(run(arguments).out.find("made wrong on purpose: residual.missing@1, " + how + "\n"),
+            0U);
+  // Numbers that a form leaves open are told.
+  EXPECT_NE(
+      run({"trace", model.path(), "--tokens", "3,1", "--break", "norm.eps"}).out.find(": eps = "),
+      std::string::npos);
   EXPECT_FALSE(run_json({"trace", model.path(), "--tokens", "3,1"}).contains("broken"));
 }
 

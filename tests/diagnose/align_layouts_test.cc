@@ -287,11 +287,13 @@ TEST_F(AlignLayouts, NamesOfTheCaller) {
     }
     return "none";
   };
-  EXPECT_EQ(failure("a = embed\nb"), "name map: expected their name = site, got 'b'; in line 2");
+  EXPECT_EQ(failure("a = embed\nb"), "name map: expected their name = site, got \"b\"; in line 2");
   EXPECT_EQ(failure("a = blocks.0.Q"),
-            "name map: expected a site such as blocks.0.q, got 'blocks.0.Q'; in line 1");
+            "name map: expected a site such as blocks.0.q, got \"blocks.0.Q\"; in line 1");
   EXPECT_EQ(failure("a = embed\na = logits"),
-            "name map: expected each name once, got 'a' again; in line 2");
+            "name map: expected each name once, got \"a\" again; in line 2");
+  EXPECT_EQ(failure("a\x1b[31m\x01"),
+            "name map: expected their name = site, got \"a\\x1b[31m\\x01\"; in line 1");
   EXPECT_THROW(read("x", {1}, {1}, {.names = {{"x", "blocks.7.q"}}}), Error);
 }
 

@@ -116,6 +116,32 @@ TEST_P(DoctorEveryBlock, IsProvedByTheLogitsAlone) {
   EXPECT_LT(*report.total_predicted, 1e-4);
 }
 
+// One class serves all norms, that behind the blocks, too; the dump has nothing else, or ends in
+// the stream of the last block but one.
+TEST(DoctorEveryNorm, IsProvedByTheLogitsAlone) {
+  const Model model = load_family("llama");
+  Program program = model.program();
+  for (Step& step : program.steps) {
+    if (auto* norm = std::get_if<NormParams>(&step.params)) norm->norm.eps = 0.03;
+  }
+  const MadeDump made(std::make_shared<BoundProgram>(program, model.weights()),
+                      some_input(model, 12), {.compute = Compute::kF32});
+  const auto blocks = static_cast<int>(model.spec().stack.blocks.size());
+  const std::string last_but_one = "blocks." + std::to_string(blocks - 2) + ".resid_post";
+  for (const std::string& stream : {std::string("none"), last_but_one}) {
+    MadeDump dump = made;
+    dump.keep([&](const std::string& name) {
+      return name == "tokens" || name == "logits" || name == stream;
+    });
+    const DoctorReport report = doctor(model, dump.open(), {.threads = 1});
+    const std::vector<std::string> ids = ids_of(report);
+    EXPECT_THAT(ids, ::testing::Each("norm.eps proved")) << stream << "\n" << text_of(report);
+    ASSERT_TRUE(report.total_predicted.has_value());
+    EXPECT_LT(*report.total_predicted, 1e-5) << stream;
+    EXPECT_THAT(report.causes[0].parameters, ::testing::Contains(::testing::Pair("eps", "0.03")));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DoctorEveryBlock,
                          ::testing::Values(std::pair{"llama", "rope.missing"},
                                            std::pair{"gpt2", "mlp.activation"},

@@ -9,19 +9,21 @@
 namespace mainstem::causes {
 namespace {
 
-/// What a mistake of norms may concern: all of the stream's at once (code shares one class), each
-/// of them, those of q and k.
+/// What a mistake of norms may concern: all of the stream's at once, in and outside of the blocks
+/// (code shares one class), each of them, those of q and k. The more usual of two that are the same
+/// comes first.
 std::vector<NormAt> groups(const Place& place) {
   std::vector<NormAt> norms = place.norms();
-  std::vector<NormAt> result;
   std::vector<NormAt> stream;
   for (const NormAt& norm : norms) {
     if (!norm.of_heads) stream.push_back(norm);
   }
-  if (place.layer() >= 0 && stream.size() > 1) {
-    result.push_back({.label = "every norm of the block", .outputs = joined(stream)});
+  const bool several = place.layer() >= 0 && stream.size() > 1;
+  std::vector<NormAt> result = std::move(norms);
+  if (!stream.empty()) {
+    result.insert(several ? result.begin() : result.end(),
+                  {.label = "the norms of the stream", .outputs = joined(stream)});
   }
-  result.insert(result.end(), norms.begin(), norms.end());
   return result;
 }
 

@@ -66,24 +66,29 @@ void attn_scale(const Place& place, Forms& forms) {
     struct Scale {
       double value;
       std::string text;
+      bool of_block = false;  // another one in each block
     };
     const auto block_number = static_cast<double>(place.layer() + 1);
-    const std::vector<Scale> known{{1, "scores are not scaled"},
-                                   {1 / std::sqrt(stream), "1/√D: by the width of the stream"},
-                                   {1 / std::sqrt(width), "1/√E: by the width of a head"},
-                                   {right * right, "scaled twice"},
-                                   {1 / std::sqrt(stream / heads), "1/√(D/H)"},
-                                   {1 / width, "1/E: the root is missing"},
-                                   // An option of GPT-2, scale_attn_by_inverse_layer_idx.
-                                   {right / block_number, "divided by the block's number, too"},
-                                   {right * block_number, "times the block's number, too"}};
+    const std::vector<Scale> known{
+        {1, "scores are not scaled"},
+        {1 / std::sqrt(stream), "1/√D: by the width of the stream"},
+        {1 / std::sqrt(width), "1/√E: by the width of a head"},
+        {right * right, "scaled twice"},
+        {1 / std::sqrt(stream / heads), "1/√(D/H)"},
+        {1 / width, "1/E: the root is missing"},
+        // An option of GPT-2, scale_attn_by_inverse_layer_idx.
+        {right / block_number, "divided by the block's number, too", true},
+        {right * block_number, "times the block's number, too", true}};
     std::vector<double> usual;
     for (const Scale& scale : known) {
       if (std::abs(scale.value / right - 1) < 1e-12) continue;
       if (std::find(usual.begin(), usual.end(), scale.value) != usual.end()) continue;
       usual.push_back(scale.value);
+      const std::string yours =
+          scale.of_block ? scale.text
+                         : fmt::format("q · k times {}: {}", number(scale.value), scale.text);
       forms.add(
-          {.yours = scale.text, .reference = reference, .usual_place = usual_place, .fix = fix},
+          {.yours = yours, .reference = reference, .usual_place = usual_place, .fix = fix},
           place.shown({attention.scores}),
           change_params(attention.mix, [value = scale.value](AttentionParams& params, Numbers) {
             params.scale = value;
