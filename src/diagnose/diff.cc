@@ -2,8 +2,11 @@
 
 #include "mainstem/diff.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -205,6 +208,7 @@ JudgedDump::JudgedDump(const Model& model, const Dump& dump, const DiffOptions& 
   judge_steps();
   add_totals();
   conclude();
+  note_other_weights();
 }
 
 void JudgedDump::judge_steps() {
@@ -329,6 +333,29 @@ void JudgedDump::conclude() {
     }
   }
   report_.verdict = report_.first ? DiffVerdict::kDivergent : DiffVerdict::kMatch;
+}
+
+/// Every step that reads a matrix is wrong, and none that reads none.
+void JudgedDump::note_other_weights() {
+  constexpr int64_t kFewest = 4;
+  const Program& program = judge_->right();
+  int64_t products = 0;
+  int64_t others = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < report_.steps.size(); ++i) {
+    const auto value = program.find_value(report_.steps[i].site);
+    const Op op = value ? program.step(program.value(*value).producer).op : Op::kInput;
+    if (op == Op::kNorm || !fits_[i].covers.empty()) continue;  // its weights may all be 1
+    const bool is_product = op == Op::kLinear || op == Op::kEmbedTokens;
+    if (fits_[i].holds() == is_product) return;
+    (is_product ? products : others) += 1;
+    if (is_product) least = std::min(least, fits_[i].local);
+  }
+  if (products < kFewest || others < kFewest) return;
+  report_.notes.push_back(fmt::format(
+      "all {} products with matrices are wrong, by {:.1e} or more, and no step without: the dump "
+      "looks like one of other weights (another checkpoint, or the same in another precision)",
+      products, least));
 }
 
 void JudgedDump::call_wrong(std::span<const size_t> steps) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "mainstem/diff.h"
 #include "mainstem/error.h"
@@ -69,6 +70,23 @@ StepReport total_alone(const Dump& yours, const DumpTensor& mine, const Dump& re
   return step;
 }
 
+/// Steps of our own names in the order of the computation, and whether all names are ours.
+bool put_in_order(std::vector<StepReport>& steps) {
+  const bool ours = std::all_of(steps.begin(), steps.end(), [](const StepReport& step) {
+    return parse_site(step.name).has_value();
+  });
+  if (!ours) return false;
+  std::sort(steps.begin(), steps.end(), [](const StepReport& a, const StepReport& b) {
+    const auto rank = [](const StepReport& step) {
+      const SiteId& id = step.site;
+      const int part = id.layer >= 0 ? 1 : id.site < Site::kResidPre ? 0 : 2;
+      return std::tuple(id.stack != Stack::kEncoder, part, id.layer, id.site, step.name);
+    };
+    return rank(a) < rank(b);
+  });
+  return true;
+}
+
 }  // namespace
 
 DiffReport diff(const Dump& yours, const Dump& reference, const DiffOptions& options) {
@@ -97,12 +115,18 @@ DiffReport diff(const Dump& yours, const Dump& reference, const DiffOptions& opt
     report.reason = "the two dumps have no name in common";
     return report;
   }
+  const bool in_order = put_in_order(report.steps);
   // Nobody knows the model here, so a whole pass of round-off is allowed.
   report.verdict = DiffVerdict::kMatch;
   for (size_t i = 0; i < report.steps.size(); ++i) {
     if (*report.steps[i].total <= pass_roundoff(yours, report.steps[i].name)) continue;
     report.verdict = DiffVerdict::kDivergent;
     if (!report.first) report.first = i;
+  }
+  if (!in_order && report.first) {
+    report.notes.emplace_back(
+        "without a model nobody knows the order of the computation: the first difference is the "
+        "first in the file");
   }
   report.notes.emplace_back(
       "without a model a total of 2e-4 in float32 (1e-12 in float64, 2e-2 in float16, 0.1 in "

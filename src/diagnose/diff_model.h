@@ -36,6 +36,7 @@ class JudgedDump {
   void add_totals();
   void add_total(size_t i, std::vector<double> reference);
   void conclude();
+  void note_other_weights();
 
   const Model& model_;
   const DiffOptions& options_;

@@ -14,6 +14,7 @@
 #include "diagnose/made_dump.h"
 #include "mainstem/doctor.h"
 #include "mainstem/error.h"
+#include "mainstem/rng.h"
 #include "support/golden_families.h"
 
 namespace mainstem {
@@ -23,6 +24,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using namespace mainstem::testing;
 
 std::string found(const DiffReport& report) {
@@ -332,10 +334,61 @@ TEST_F(DiffLlama, TwoDumpsAreComparedByName) {
   EXPECT_EQ(report.verdict, DiffVerdict::kDivergent);
   ASSERT_TRUE(report.first);
   EXPECT_EQ(report.steps[*report.first].name, "blocks.1.q");
+  EXPECT_THAT(report.notes, Not(Contains(HasSubstr("first in the file"))));
   dump.keep([](const std::string& each) { return each == "embed"; });
   MadeDump other = clean_;
   other.keep([](const std::string& each) { return each == "blocks.0.q"; });
   EXPECT_EQ(diff(dump.open(), other.open()).verdict, DiffVerdict::kIncomparable);
+}
+
+// Files sort their tensors; what comes first is a matter of the computation.
+TEST_F(DiffLlama, TheFirstDifferenceOfTwoDumpsIsTheFirstOfTheComputation) {
+  DumpBuilder mine, theirs;
+  for (const char* name : {"blocks.1.q", "blocks.10.q", "blocks.0.resid_post", "logits", "embed"}) {
+    mine.add(name, {2}, {1, 2});
+    theirs.add(name, {2}, {1, 3});
+  }
+  const DiffReport report = diff(mine.build(), theirs.build());
+  std::vector<std::string> names;
+  for (const StepReport& step : report.steps) names.push_back(step.name);
+  EXPECT_THAT(names,
+              ElementsAre("embed", "blocks.0.resid_post", "blocks.1.q", "blocks.10.q", "logits"));
+  EXPECT_EQ(report.first, 0U);
+  DumpBuilder foreign, other;
+  foreign.add("model.norm", {2}, {1, 2});
+  other.add("model.norm", {2}, {1, 3});
+  EXPECT_THAT(diff(foreign.build(), other.build()).notes, Contains(HasSubstr("first in the file")));
+}
+
+TEST_F(DiffLlama, OtherWeightsAreSuspected) {
+  const auto note_of = [&](const std::string& changed) {
+    WeightSources weights = model_.weights();
+    std::vector<Tensor> made;
+    Generator generator(2);
+    for (auto& [name, source] : weights) {
+      if (name.find(changed) == std::string::npos || source.tensor.rank() != 2) continue;
+      std::vector<double> values = to_f64(source.tensor);
+      for (double& value : values) {
+        double noise = 0;
+        generator.randn(std::span<double>(&noise, 1));
+        value += 0.05 * noise;
+      }
+      Tensor tensor(DType::kF64, source.tensor.shape());
+      std::copy(values.begin(), values.end(), tensor.data<double>());
+      made.push_back(tensor);
+      source.tensor = made.back().view();
+    }
+    EXPECT_FALSE(made.empty()) << changed;
+    const MadeDump dump(std::make_shared<BoundProgram>(model_.program(), weights),
+                        some_input(model_, 9), {.compute = Compute::kF32});
+    const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+    EXPECT_EQ(report.verdict, DiffVerdict::kDivergent);
+    return std::any_of(report.notes.begin(), report.notes.end(), [](const std::string& note) {
+      return note.find("looks like one of other weights") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(note_of(""));
+  EXPECT_FALSE(note_of("mlp"));
 }
 
 }  // namespace
