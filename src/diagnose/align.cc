@@ -214,7 +214,8 @@ class Aligner {
       throw bad_input("shape of '" + source.tensor->name + "' (" +
                           to_string(first_site(program_, first.value)) + ")",
                       expected, to_string(source.tensor->shape))
-          .in(dump_.path());
+          .in(dump_.path())
+          .hint(fmt::format("B and T are those of the ids, [{}, {}]", sizes.batch, sizes.tokens));
     }
     sources_ = std::move(fitting);
   }

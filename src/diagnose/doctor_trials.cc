@@ -55,7 +55,7 @@ bool Trials::shows_in(const Form& form, const std::set<ValueId>& values) const {
 const std::vector<Form>& Trials::forms_of_several(size_t step) {
   const auto at = forms_of_several_.find(step);
   if (at != forms_of_several_.end()) return at->second;
-  const std::set<ValueId> values = values_at(step);
+  const std::set<ValueId>& values = values_at(step);
   // Those that show in the chain in more than one block, with these blocks.
   std::vector<Form> found;
   std::map<std::string, size_t> seen;
@@ -112,14 +112,20 @@ std::set<ValueId> Trials::values_of(const std::vector<SiteId>& sites) const {
   return values;
 }
 
-std::set<ValueId> Trials::values_at(size_t step) const {
+const std::set<ValueId>& Trials::values_at(size_t step) {
+  const auto at = values_at_.find(step);
+  if (at != values_at_.end()) return at->second;
   std::vector<SiteId> sites = judged_.fit(step).covers;
   sites.push_back(judged_.value(step).site);
-  return values_of(sites);
+  return values_at_.emplace(step, values_of(sites)).first->second;
+}
+
+bool Trials::shows_at(size_t step, const std::set<ValueId>& shows) {
+  return std::ranges::any_of(values_at(step), [&](ValueId value) { return shows.contains(value); });
 }
 
 std::vector<const Form*> Trials::candidates(size_t step) {
-  const std::set<ValueId> values = values_at(step);
+  const std::set<ValueId>& values = values_at(step);
   std::set<std::pair<int, bool>> places;
   // Every name counts: the stream that enters a block is what the one before it leaves.
   for (const NamedValue& named : judge_.right().sites) {
@@ -229,7 +235,7 @@ int Trials::score(const Trial& trial) {
   const std::set<ValueId> shows = values_of(trial.form->shows);
   const auto& steps = judged_.report().steps;
   for (size_t j = 0; j < steps.size(); ++j) {
-    if (!shows.contains(value_of(steps[j].site))) continue;
+    if (!shows_at(j, shows)) continue;
     if (steps[j].verdict == StepVerdict::kInherited && !judged_.fit(j).holds()) continue;
     const Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
     const bool was_wrong = !judged_.fit(j).holds();
@@ -247,7 +253,7 @@ std::vector<std::pair<size_t, Fit>> Trials::explained_by(const Trial& trial,
   const auto& steps = judged_.report().steps;
   for (size_t j = 0; j < steps.size(); ++j) {
     if (done[j] || steps[j].verdict != StepVerdict::kWrong) continue;
-    if (!shows.contains(value_of(steps[j].site))) continue;
+    if (!shows_at(j, shows)) continue;
     Fit fit = judge_.fit(judged_.value(j), edited, judged_.fit(j));
     if (fit.accounts && fit.holds()) result.emplace_back(j, std::move(fit));
   }

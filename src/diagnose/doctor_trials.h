@@ -74,7 +74,7 @@ class Trials {
   void remember(const Trial& trial) { known_.try_emplace(known_key(*trial.form), trial.numbers); }
 
   /// Values of the step and of all that is judged with it.
-  std::set<ValueId> values_at(size_t step) const;
+  const std::set<ValueId>& values_at(size_t step);
   JudgedDump& judged() { return judged_; }
   void check_cancel() const;
   /// Says how far the search is: at this step, with this share of its forms tried.
@@ -87,6 +87,8 @@ class Trials {
   Trial try_form(const Form& form, const AlignedValue& value, const Fit& before,
                  NumberSearch search) const;
   Trial with_short_numbers(const Trial& solved, const AlignedValue& value, const Fit& before) const;
+  /// One of the values is the step's, or judged with it.
+  bool shows_at(size_t step, const std::set<ValueId>& shows);
   ValueId value_of(const SiteId& site) const;
   std::set<ValueId> values_of(const std::vector<SiteId>& sites) const;
 
@@ -95,6 +97,7 @@ class Trials {
   const DiffOptions& options_;
   std::map<std::pair<int, bool>, std::vector<Form>> forms_;
   std::map<size_t, std::vector<Form>> forms_of_several_;
+  std::map<size_t, std::set<ValueId>> values_at_;
   std::map<std::string, std::vector<double>> known_;  ///< mistakes found, with their numbers
 };
 

@@ -302,7 +302,9 @@ TEST_F(AlignLayouts, ShapesThatCannotBe) {
   const Shape& q = at("blocks.0.q").shape;
   EXPECT_EQ(error_of("blocks.0.q", {1, tokens(), 7, 5}),
             "shape of 'blocks.0.q' (blocks.0.q): expected [B,T,H,E] = " + to_string(q) +
-                ", got [1, " + std::to_string(tokens()) + ", 7, 5]; in dump.safetensors");
+                ", got [1, " + std::to_string(tokens()) +
+                ", 7, 5]; in dump.safetensors; B and T are those of the ids, [1, " +
+                std::to_string(tokens()) + "]");
   EXPECT_NE(error_of("model.layers.0.input_layernorm",
                      {1, tokens() + 1, at("blocks.0.resid_mid").shape[2]})
                 .find("(blocks.0.attn_norm): expected [B,T,D]"),

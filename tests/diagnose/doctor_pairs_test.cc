@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "diagnose/causes_check.h"
 #include "diagnose/made_dump.h"
 #include "diagnose/report_text.h"
 #include "mainstem/check.h"
@@ -14,6 +15,7 @@
 namespace mainstem {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 using namespace mainstem::testing;
 
@@ -93,6 +95,23 @@ TEST(DoctorPairsOf, AnUnknownErrorIsNoPair) {
   after = mixed;
   const DoctorReport report = doctor(model, dump.open(), {.threads = 1});
   EXPECT_THAT(ids_of(report), ::testing::Each("unknown unknown")) << text_of(report);
+}
+
+// Two values stand on one that the dump lacks: of the forms that fit the first of them that is
+// taken which fits the second, too.
+TEST(DoctorPairsOf, OneMistakeBehindWhichTwoValuesStandIsOne) {
+  const Model model = load_family("llama");
+  const auto form = find_form(model.program(), model.weights(), 1, false, "residual.doubled",
+                              "the stream is added several times (attention only)");
+  ASSERT_TRUE(form);
+  MadeDump dump(bind(form->make(std::vector<double>{2}), model.weights()), some_input(model, 12),
+                {.compute = Compute::kF32});
+  dump.keep([](const std::string& name) { return name != "blocks.1.resid_mid"; });
+  const DoctorReport report = doctor(model, dump.open(), {.threads = 1});
+  EXPECT_THAT(ids_of(report), ElementsAre("residual.doubled proved")) << text_of(report);
+  EXPECT_THAT(report.causes[0].sites, ElementsAre("blocks.1.mlp_norm", "blocks.1.resid_post"));
+  ASSERT_TRUE(report.total_predicted.has_value());
+  EXPECT_LT(*report.total_predicted, 1e-5);
 }
 
 class DoctorEveryBlock : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};

@@ -137,7 +137,7 @@ TEST(DoctorSmallOf, APublishedEpsIsFound) {
   MadeDump dump(std::make_shared<BoundProgram>(program, model.weights()), some_input(model, 400),
                 {.compute = Compute::kF64, .arithmetic = {ArithmeticType::kBF16, 0}});
   dump.store_as(DType::kBF16);
-  const DoctorReport report = doctor(model, dump.open(), {.threads = 1});
+  const DoctorReport report = doctor(model, dump.open(), {.threads = 2});
   ASSERT_EQ(report.causes.size(), 1);
   const Cause& cause = report.causes[0];
   EXPECT_EQ(cause.id, "norm.eps");
