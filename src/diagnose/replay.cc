@@ -405,6 +405,9 @@ std::vector<SequenceInput> Replay::inputs(std::span<const int64_t> rows) const {
 std::vector<double> Replay::run(const Arithmetic& arithmetic, std::span<const int64_t> rows,
                                 int threads, const std::atomic<bool>* cancel,
                                 const std::optional<RoundedValue>& rounded) const {
+  if (!rows.empty() && !row_wise_ && !causal_) {
+    throw internal_error("some rows alone of a chain whose rows depend on each other");
+  }
   std::vector<SiteId> sites;
   for (const NamedValue& named : bound_->program().sites) {
     if (named.site == target_ || patched_.contains(to_string(named.site)) ||
