@@ -119,7 +119,7 @@ std::optional<std::string> by_group(const Elements& rows, size_t groups, const s
   const double floor = noise * noise * size;
   const std::vector<size_t> wrong = wrong_of(lines, noise);
   const bool some = !wrong.empty() && wrong.size() < groups;
-  const std::string each = some ? alone(what, lines, wrong) : "each " + what;
+  std::string each = some ? alone(what, lines, wrong) : "each " + what;
   if (by_factor <= std::max(kLeft * error, floor)) {
     double least = std::numeric_limits<double>::infinity();
     double most = -least;
