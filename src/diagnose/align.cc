@@ -110,10 +110,7 @@ class Aligner {
   void note_missing_names() {
     std::vector<std::string> missing;
     for (const auto& [theirs, ours] : options_.names) {
-      const auto& tensors = dump_.tensors();
-      const bool found = std::any_of(tensors.begin(), tensors.end(),
-                                     [&](const DumpTensor& each) { return each.name == theirs; });
-      if (!found) missing.push_back("'" + theirs + "'");
+      if (dump_.find(theirs) == nullptr) missing.push_back("'" + theirs + "'");
     }
     if (missing.empty()) return;
     constexpr size_t kMost = 4;

@@ -124,7 +124,7 @@ std::optional<std::string> by_group(const Elements& rows, size_t groups, const s
     double least = std::numeric_limits<double>::infinity();
     double most = -least;
     for (size_t i = 0; i < groups; ++i) {
-      const bool counts = lines[i].n >= 2 && (!some || std::ranges::count(wrong, i) > 0);
+      const bool counts = lines[i].n >= 2 && (!some || std::ranges::binary_search(wrong, i));
       if (!counts) continue;
       least = std::min(least, lines[i].factor());
       most = std::max(most, lines[i].factor());
