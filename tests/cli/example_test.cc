@@ -111,7 +111,9 @@ TEST(Example, AMistakeThatChangesNothingIsRefused) {
 }
 
 TEST(Example, WhatIsBrokenOnPurposeIsMarked) {
-  const std::string mark = "made wrong on purpose: norm.placement, ";
+  const std::string how = run_json({"example", "--break", "norm.placement"}).at("broken_how");
+  EXPECT_FALSE(how.empty());
+  const std::string mark = "made wrong on purpose: norm.placement, " + how + "\n";
   for (const char* form : {"--causal", "--markdown"}) {
     const std::string text = run({"example", form, "--break", "norm.placement"}).out;
     EXPECT_NE(text.find(mark), std::string::npos) << form;
