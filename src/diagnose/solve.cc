@@ -66,9 +66,8 @@ std::vector<double> coarse_places(const FreeNumber& number) {
   const double low = to_axis(number, number.low);
   const double high = to_axis(number, number.high);
   if (number.whole && number.high - number.low <= 2 * kCoarse) {
-    for (double value = number.low; value <= number.high; value += 1) {
-      places.push_back(to_axis(number, value));
-    }
+    const auto count = static_cast<int>(number.high - number.low) + 1;
+    for (int i = 0; i < count; ++i) places.push_back(to_axis(number, number.low + i));
     return places;
   }
   for (int i = 0; i <= kCoarse; ++i) places.push_back(low + (high - low) * i / kCoarse);
