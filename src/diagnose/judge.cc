@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -42,36 +41,6 @@ constexpr int64_t kManyForEachThread = 4;
 constexpr double kMostLeft = 0.5;
 
 double square(double x) { return x * x; }
-
-/// Some number that may have been rounded to this one; kDigits binary ones behind the point.
-template <int kDigits, uint64_t kSeed>
-double jitter(double x, size_t at) {
-  if (x == 0 || !std::isfinite(x)) return x;
-  // Any bits do that have nothing to do with the size of the number.
-  uint64_t bits = (std::bit_cast<uint64_t>(x) + kSeed + at * 64) * 0x9E3779B97F4A7C15ULL;
-  bits = (bits ^ (bits >> 29)) * 0xBF58476D1CE4E5B9ULL;
-  const double part = static_cast<double>(bits >> 11) * 0x1p-53 - 0.5;
-  return x + std::ldexp(part, std::ilogb(x) - kDigits);
-}
-
-template <int kDigits>
-constexpr ChangeOfValue kJitters[] = {jitter<kDigits, 1>, jitter<kDigits, 2>, jitter<kDigits, 3>,
-                                      jitter<kDigits, 4>, jitter<kDigits, 5>, jitter<kDigits, 6>};
-
-/// 16-bit values may be the rounded copies of what was computed with. None for other types.
-std::span<const ChangeOfValue> unroundings(ArithmeticType type) {
-  switch (type) {
-    case ArithmeticType::kBF16:
-      return kJitters<7>;
-    case ArithmeticType::kF16:
-      return kJitters<10>;
-    case ArithmeticType::kF64:
-    case ArithmeticType::kF32:
-    case ArithmeticType::kQ8Act:
-      return {};
-  }
-  return {};
-}
 
 std::vector<int64_t> first_rows() {
   std::vector<int64_t> rows(kFirstRows);
@@ -150,7 +119,8 @@ Judge::Judge(const Model& model, const Aligned& aligned, ArithmeticType arithmet
       aligned_(aligned),
       arithmetic_(arithmetic),
       options_(options),
-      ground_(aligned) {
+      ground_(aligned),
+      unrounding_(aligned, arithmetic) {
   for (const AlignedValue& value : aligned.values) {
     compared_.try_emplace(to_string(value.site), right_, ground_, value);
   }
@@ -173,7 +143,7 @@ std::vector<Fit> Judge::fits(const std::function<void(int64_t)>& progress) {
       needs_passes[i] = 1;
       return;
     }
-    const auto before = [&](ChangeOfValue unrounded) { return replay_of(values[i], unrounded); };
+    const auto before = [&](const ChangeOfInputs& change) { return replay_of(values[i], change); };
     result[i] = fit(values[i], replay, before, std::numeric_limits<double>::infinity());
   };
   each_alone(std::ssize(values), options_.threads, judge_one, progress);
@@ -184,12 +154,12 @@ std::vector<Fit> Judge::fits(const std::function<void(int64_t)>& progress) {
 }
 
 Replay Judge::replay_of(const AlignedValue& value, const Edited& edited,
-                        ChangeOfValue unrounded) const {
-  return {edited.program, merged(edited.weights, weights_), ground_, value.site, unrounded};
+                        const ChangeOfInputs& change) const {
+  return {edited.program, merged(edited.weights, weights_), ground_, value.site, change};
 }
 
-Replay Judge::replay_of(const AlignedValue& value, ChangeOfValue unrounded) const {
-  return {right_, weights_, ground_, value.site, unrounded};
+Replay Judge::replay_of(const AlignedValue& value, const ChangeOfInputs& change) const {
+  return {right_, weights_, ground_, value.site, change};
 }
 
 std::optional<double> Judge::wrong_at_first(const AlignedValue& value, const Replay& replay,
@@ -236,8 +206,10 @@ std::vector<int64_t> Judge::telling_rows(const AlignedValue& value, const Replay
 
 Fit Judge::fit(const AlignedValue& value, const Edited& edited, const Fit& right,
                bool all_rows) const {
-  const auto before = [&](ChangeOfValue unrounded) { return replay_of(value, edited, unrounded); };
-  const Replay replay = before(nullptr);
+  const auto before = [&](const ChangeOfInputs& change) {
+    return replay_of(value, edited, change);
+  };
+  const Replay replay = before({});
   if (!all_rows && !edited.every_row) {
     if (auto against_it = against(value, replay, right)) return std::move(*against_it);
   }
@@ -380,11 +352,12 @@ Fit Judge::fit(const AlignedValue& value, const Replay& replay, const ReplayBefo
     // More variants can only widen the envelope.
     if (result.ratio <= (v == 0 ? 1 : kRatioBand / 2)) break;
   }
-  for (const ChangeOfValue unrounded : unroundings(arithmetic_)) {
+  for (int v = 0; v < Unrounding::kVariants && !unrounding_.empty(); ++v) {
     if (result.holds() || result.exact.not_finite) break;
-    const std::vector<double> made =
-        before(unrounded).run({}, some, options_.threads, options_.cancel);
-    variants.push_back(round_off(value, exact, made, some));
+    const Replay other =
+        before([&](const AlignedValue& input) { return unrounding_.before(input, v); });
+    const std::vector<double> made = other.run({}, some, options_.threads, options_.cancel);
+    variants.push_back(difference(unprinted(value), rows, exact, made, some));
     set_ratio(result, value, variants);
   }
   return result;

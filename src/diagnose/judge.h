@@ -10,6 +10,7 @@
 #include "diagnose/causes.h"
 #include "diagnose/measure.h"
 #include "diagnose/replay.h"
+#include "diagnose/unrounding.h"
 #include "mainstem/diff.h"
 
 namespace mainstem {
@@ -74,16 +75,16 @@ class Judge {
 
   const Compared& compared(const AlignedValue& value) const;
   /// The reference, or a program with a mistake in it, cut to the dump's values before this one.
-  Replay replay_of(const AlignedValue& value, ChangeOfValue unrounded = nullptr) const;
+  Replay replay_of(const AlignedValue& value, const ChangeOfInputs& change = {}) const;
   Replay replay_of(const AlignedValue& value, const Edited& edited,
-                   ChangeOfValue unrounded = nullptr) const;
+                   const ChangeOfInputs& change = {}) const;
 
  private:
   struct WholePass {
     std::map<std::string, std::vector<double>> values;
   };
-  /// The same replay on what the dump's values may have been before they were rounded.
-  using ReplayBefore = std::function<Replay(ChangeOfValue)>;
+  /// The same replay on changed values of the dump.
+  using ReplayBefore = std::function<Replay(const ChangeOfInputs&)>;
   Fit fit(const AlignedValue& value, const Replay& replay, const ReplayBefore& before,
           double give_up) const;
   /// Behind an incomplete value steps are judged from the tokens on, all in the same passes.
@@ -117,6 +118,7 @@ class Judge {
   ArithmeticType arithmetic_;
   const DiffOptions& options_;
   DumpGround ground_;
+  Unrounding unrounding_;
   std::map<std::string, Compared> compared_;
   std::map<int, WholePass> whole_;
 };
@@ -133,9 +135,5 @@ AlignedValue unprinted(const AlignedValue& value);
 double unit_roundoff(ArithmeticType type);
 /// The type on whose grid most values of the dump lie, or what the dump's kind implies.
 ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options);
-/// The number as bfloat16 or float16 store it.
-double stored_in(ArithmeticType type, double number);
-/// Do all values lie on the grid of a 16-bit type?
-bool on_grid(std::span<const double> values, ArithmeticType type);
 
 }  // namespace mainstem

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "diagnose/judge.h"
-#include "kernels/reference/arithmetic.h"
 
 namespace mainstem {
 namespace {
@@ -78,8 +77,8 @@ std::optional<LowerPrecision> Judge::lower_precision(const AlignedValue& value,
       if (share < kNothing && fit.local > kRatioBand / 2 * envelope) break;
     }
     if (fit.local > kRatioBand * envelope) continue;
-    const bool stored = value.complete() && type != ArithmeticType::kQ8Act &&
-                        type != ArithmeticType::kF32 && on_grid(value.data, type);
+    const bool stored =
+        value.complete() && type != ArithmeticType::kQ8Act && is_stored_in(type, value);
     if (share >= kExplained || stored) return LowerPrecision{type};
   }
   return one_value_rounded(value, fit, replay, lower, some);
@@ -108,28 +107,11 @@ std::optional<LowerPrecision> Judge::one_value_rounded(const AlignedValue& value
   return {};
 }
 
-double stored_in(ArithmeticType type, double number) {
-  const auto storage =
-      type == ArithmeticType::kBF16 ? reference::Storage::kBF16 : reference::Storage::kF16;
-  return reference::round_to(storage, static_cast<float>(number));
-}
-
-bool on_grid(std::span<const double> values, ArithmeticType type) {
-  bool any = false;
-  for (double v : values) {
-    if (v == 0 || !std::isfinite(v)) continue;
-    if (stored_in(type, v) != v) return false;
-    any = any || (v != 1 && v != -1);
-  }
-  return any;
-}
-
 ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const DiffOptions& options) {
   if (options.dtype) return *options.dtype;
   // Its cache and patterns are float16 whatever the weights are, and only quantised ones round what
   // their products read.
   if (dump.format() == DumpFormat::kLlamaText) return ArithmeticType::kQ8Act;
-  // What a type holds says less than the grid: much is widened before it is written.
   int bf16 = 0;
   int f16 = 0;
   int f64 = 0;
@@ -137,9 +119,9 @@ ArithmeticType arithmetic_of(const Dump& dump, const Aligned& aligned, const Dif
   for (const AlignedValue& value : aligned.values) {
     if (!value.complete() || value.site.site == Site::kTokenEmbed) continue;
     ++all;
-    if (value.dtype == DType::kBF16 || on_grid(value.data, ArithmeticType::kBF16)) {
+    if (is_stored_in(ArithmeticType::kBF16, value)) {
       ++bf16;
-    } else if (value.dtype == DType::kF16 || on_grid(value.data, ArithmeticType::kF16)) {
+    } else if (is_stored_in(ArithmeticType::kF16, value)) {
       ++f16;
     } else if (value.dtype == DType::kF64) {
       const bool wide = std::any_of(value.data.begin(), value.data.end(), [](double v) {

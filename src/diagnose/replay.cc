@@ -44,12 +44,12 @@ bool looks_ahead(const Step& step) {
 class Cutter {
  public:
   Cutter(Program program, const WeightSources& weights, const DumpGround& ground, ValueId target,
-         ChangeOfValue unrounded)
+         const ChangeOfInputs& change)
       : program_(std::move(program)),
         weights_(weights),
         ground_(ground),
         target_(target),
-        unrounded_(unrounded) {
+        change_(change) {
     names_.resize(program_.values.size());
     for (const NamedValue& named : program_.sites) {
       names_[index(named.value)].push_back(named.site);
@@ -143,10 +143,10 @@ class Cutter {
     WeightSource source;
     if (value != nullptr) {
       source.tensor = TensorView(DType::kF64, {rows, made.width}, value->data.data());
-      if (unrounded_ != nullptr) {
+      if (const ChangeOfValue change = change_ ? change_(*value) : nullptr) {
         auto changed = std::make_shared<Tensor>(DType::kF64, Shape{rows, made.width});
         for (size_t i = 0; i < value->data.size(); ++i) {
-          changed->data<double>()[i] = unrounded_(value->data[i], i);
+          changed->data<double>()[i] = change(value->data[i], i);
         }
         source.tensor = changed->view();
         source.keep_alive = changed;
@@ -305,7 +305,7 @@ class Cutter {
   const WeightSources& weights_;
   const DumpGround& ground_;
   ValueId target_;
-  ChangeOfValue unrounded_;
+  const ChangeOfInputs& change_;
   std::vector<std::vector<SiteId>> names_;
   std::vector<NamedValue> original_sites_;
   std::vector<bool> needed_;
@@ -351,12 +351,12 @@ bool DumpGround::is_padding(bool encoder, int64_t row) const {
 // ----------------------------------------------------------------------------------- a replay
 
 Replay::Replay(const Program& program, const WeightSources& weights, const DumpGround& ground,
-               const SiteId& target, ChangeOfValue unrounded)
-    : ground_(&ground), target_(target), unrounded_(unrounded) {
+               const SiteId& target, ChangeOfInputs change)
+    : ground_(&ground), target_(target), change_(std::move(change)) {
   const auto value = program.find_value(target);
   if (!value) throw usage_error("site", "one that the program has", to_string(target));
   encoder_ = program.value(*value).rows == Rows::kEncoder;
-  Cutter cutter(program, weights, ground, *value, unrounded);
+  Cutter cutter(program, weights, ground, *value, change_);
   cutter.cut();
   from_ = cutter.sites(true);
   if (cutter.reads_tokens()) {
@@ -429,16 +429,15 @@ std::vector<double> Replay::run(const Arithmetic& arithmetic, std::span<const in
   const auto patch = [&](const TraceEvent& event, void* data) {
     if (event.site == target_) return;
     auto* values = static_cast<double*>(data);
-    const auto found = patched_.find(to_string(event.site));
-    if (found != patched_.end()) {
-      std::copy(found->second->data.begin(), found->second->data.end(), values);
-    }
-    const bool changed = found != patched_.end() && unrounded_ != nullptr;
-    const bool rounds = rounded && event.site == rounded->site;
-    if (!changed && !rounds) return;
-    const ChangeOfValue change = rounds ? rounded->round : unrounded_;
     const auto count = static_cast<size_t>(event.value.count());
-    for (size_t i = 0; i < count; ++i) values[i] = change(values[i], i);
+    ChangeOfValue changes = rounded && event.site == rounded->site ? rounded->round : nullptr;
+    if (const auto found = patched_.find(to_string(event.site)); found != patched_.end()) {
+      const AlignedValue& given = *found->second;
+      std::copy(given.data.begin(), given.data.end(), values);
+      if (changes == nullptr && change_) changes = change_(given);
+    }
+    if (changes == nullptr) return;
+    for (size_t i = 0; i < count; ++i) values[i] = changes(values[i], i);
   };
   session.forward_all(own, collect,
                       patched_.empty() && !rounded ? ValuePatch{} : ValuePatch{patch});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ class DumpGround {
 
 /// Of a number and where it stands in its value.
 using ChangeOfValue = double (*)(double number, size_t at);
+/// How the numbers of a value are changed; null: not at all.
+using ChangeOfInputs = std::function<ChangeOfValue(const AlignedValue& value)>;
 /// A value that is rounded before anything reads it.
 struct RoundedValue {
   SiteId site;
@@ -50,10 +53,10 @@ struct RoundedValue {
 /// may have been edited; it is cut, never rewritten.
 class Replay {
  public:
-  /// Throws a usage Error where the program has no such site. `unrounded`: what the dump's values
-  /// may have been before they were rounded; null: they are as they are.
+  /// Throws a usage Error where the program has no such site. `change`: of the dump's values,
+  /// before they are read; empty: they are as they are.
   Replay(const Program& program, const WeightSources& weights, const DumpGround& ground,
-         const SiteId& target, ChangeOfValue unrounded = nullptr);
+         const SiteId& target, ChangeOfInputs change = {});
 
   /// Values of the dump that are read (tokens, where nothing else is).
   const std::vector<SiteId>& from() const { return from_; }
@@ -76,7 +79,7 @@ class Replay {
 
   const DumpGround* ground_;
   SiteId target_;
-  ChangeOfValue unrounded_;
+  ChangeOfInputs change_;
   bool encoder_ = false;
   bool row_wise_ = true;
   bool causal_ = true;

@@ -246,6 +246,39 @@ TEST_F(DiffLlama, ALowerPrecisionIsToldFromAMistake) {
   EXPECT_EQ(report.steps[*report.first].verdict, StepVerdict::kWrong) << found(report);
 }
 
+TEST_F(DiffLlama, AValueStoredInALowerTypeDoesNotMakeItsReadersWrong) {
+  struct Case {
+    Compute compute;
+    DType dtype;
+  };
+  for (const auto& [compute, dtype] :
+       {Case{Compute::kF64, DType::kF32}, Case{Compute::kF64, DType::kF16},
+        Case{Compute::kF32, DType::kF16}, Case{Compute::kF32, DType::kBF16}}) {
+    for (const char* site : {"blocks.0.k", "blocks.0.attn_norm", "blocks.0.resid_mid",
+                             "blocks.1.pattern", "blocks.1.mlp_gate"}) {
+      SCOPED_TRACE(std::string(info(dtype).name) + " " + site);
+      MadeDump dump(model_.bound(), input_, {.compute = compute});
+      dump.store_one_as(site, dtype);
+      const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+      EXPECT_THAT(report.wrong(), ElementsAre(site)) << found(report);
+      ASSERT_TRUE(report.first);
+      EXPECT_EQ(report.steps[*report.first].verdict, StepVerdict::kPrecision) << found(report);
+    }
+  }
+  // What is wrong by more than that stays wrong, and so does what reads nothing of it.
+  MadeDump dump = clean_;
+  dump.store_one_as("blocks.0.attn_norm", DType::kF16);
+  for (const char* site : {"blocks.0.q", "blocks.0.mlp_gate"}) {
+    Tensor& value = dump.at(site);
+    const float factor = std::string_view(site) == "blocks.0.q" ? 1.01F : 1.0001F;
+    for (int64_t i = 0; i < value.view().count(); ++i) value.data<float>()[i] *= factor;
+  }
+  const DiffReport report = diff(model_, dump.open(), {.threads = 1});
+  EXPECT_THAT(report.wrong(), ElementsAre("blocks.0.attn_norm", "blocks.0.q", "blocks.0.q_rot",
+                                          "blocks.0.mlp_gate", "blocks.0.mlp_act"))
+      << found(report);
+}
+
 // A pattern in 16 bits of which the dump has nothing but what was mixed by it.
 TEST_F(DiffLlama, OneRoundedValueInsideAChainIsFound) {
   const auto round = [](double x) {

@@ -69,19 +69,10 @@ class MadeDump {
   /// The element type of float values in the file.
   void store_as(DType dtype) {
     for (auto& [name, tensor] : tensors_) {
-      if (tensor.dtype() == DType::kI64) continue;
-      const std::vector<double> values = to_f64(tensor.view());
-      Tensor narrow(dtype, tensor.shape());
-      for (size_t i = 0; i < values.size(); ++i) {
-        const auto value = static_cast<float>(values[i]);
-        if (dtype == DType::kF32) narrow.data<float>()[i] = value;
-        if (dtype == DType::kBF16) narrow.data<uint16_t>()[i] = f32_to_bf16(value);
-        if (dtype == DType::kF16) narrow.data<uint16_t>()[i] = f32_to_f16(value);
-        if (dtype == DType::kF64) narrow.data<double>()[i] = values[i];
-      }
-      tensor = narrow;
+      if (tensor.dtype() != DType::kI64) tensor = stored(tensor, dtype);
     }
   }
+  void store_one_as(const std::string& name, DType dtype) { at(name) = stored(at(name), dtype); }
   /// Keeps what the predicate likes.
   void keep(const std::function<bool(const std::string&)>& wanted) {
     std::erase_if(tensors_, [&](const auto& each) { return !wanted(each.first); });
@@ -106,6 +97,19 @@ class MadeDump {
   }
 
  private:
+  static Tensor stored(const Tensor& tensor, DType dtype) {
+    const std::vector<double> values = to_f64(tensor.view());
+    Tensor narrow(dtype, tensor.shape());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto value = static_cast<float>(values[i]);
+      if (dtype == DType::kF32) narrow.data<float>()[i] = value;
+      if (dtype == DType::kBF16) narrow.data<uint16_t>()[i] = f32_to_bf16(value);
+      if (dtype == DType::kF16) narrow.data<uint16_t>()[i] = f32_to_f16(value);
+      if (dtype == DType::kF64) narrow.data<double>()[i] = values[i];
+    }
+    return narrow;
+  }
+
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
 
