@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "diagnose/foreign_names.h"
+#include "diagnose/name_lines.h"
 #include "fuzz_model.h"
 #include "made_tensor.h"
 #include "mainstem/diff.h"
@@ -105,6 +106,7 @@ class MadeDump {
       tensor.data = to_f64(value.value.view());
       if (naming % 16 == 0) tensor.faithful = value.site;
       if (is_tokens(tensor)) tensor.dtype = DType::kI64;
+      if (naming % 16 == 12) stack(tensor);
       const bool fused = (naming & 64) != 0;
       for (size_t more = 1; fused && more < 3 && index + more < values.size(); ++more) {
         join(tensor, values[index + more].value);
@@ -167,9 +169,33 @@ class MadeDump {
         odd_ = true;
         return name;
       }
+      case 11: {  // the same for every block
+        const std::string own = "x" + std::to_string(tensors_.size()) + '.';
+        std::string every = to_string(site);
+        const size_t at = every.find("blocks.");
+        if (at == std::string::npos) return every;
+        every.replace(at + 7, every.find('.', at + 7) - at - 7, 1, kAnyBlock);
+        options_.names.emplace_back(own + kAnyBlock, every);
+        odd_ = true;
+        return own + std::to_string(site.layer);
+      }
+      case 12:  // of all blocks; stack() makes one of them
+        return site.site == Site::kPattern ? "attentions" : "hidden_states";
       default:
         return to_string(site);
     }
+  }
+
+  /// As often as the stream is there, one below the other.
+  void stack(MadeTensor& tensor) {
+    const auto blocks = std::ssize(model().spec().stack.blocks);
+    const int64_t count = tensor.name == "attentions" ? blocks : blocks + 1;
+    const std::vector<double> one = tensor.data;
+    for (int64_t n = 1; n < count; ++n) {
+      tensor.data.insert(tensor.data.end(), one.begin(), one.end());
+    }
+    tensor.shape.insert(tensor.shape.begin(), count);
+    tensor.faithful.reset();
   }
 
   void add_inputs(MadeTensor& tensor) {

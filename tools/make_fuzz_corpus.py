@@ -380,6 +380,8 @@ def name_map_seeds():
     yield "huge_layer", b"a = blocks.99999999999999999999.q\n"
     yield "empty", b""
     yield "half", b"a =\n= embed\n"
+    yield "every_block", b"a.* = blocks.*.q\na.1 = blocks.0.q\nb = blocks.*.pattern\nc.* = encoder.blocks.*.q\n"
+    yield "stars", b"*.* = blocks.*.q\n* = embed\na = blocks.*.*\na = *\n"
     yield "crlf", b"a = embed\r\nb = blocks.0.resid_pre\r\n"
     yield "stacks", b"a = encoder.blocks.0.q\nb = decoder.blocks.0.cross_q\nc = decoder.logits\n"
     yield "modules", (b"model.layers.0.self_attn.q_proj.output.0\ntransformer.h.1.attn.c_attn\n"
@@ -430,6 +432,10 @@ def aligned_dump_seeds():
     yield "declared", bytes([0, 6, 1 + 3 * 16]) + every
     yield "wrong_token", bytes([0, 6, 3, 255]) + every
     yield "map", bytes([0, 6, 1]) + b"".join(record(9, v) for v in range(1, 23))
+    yield "map_of_blocks", bytes([0, 6, 1]) + b"".join(record(11, v) for v in range(1, 23))
+    yield "stacked", bytes([0, 6, 1]) + record(12, 3) + record(12, 13)
+    yield "one_in_float32", bytes([12, 6, 1]) + b"".join(record(value=v, kind=2 if v == 6 else 0) for v in range(1, 23))
+    yield "types_mixed", bytes([0, 6, 1]) + b"".join(record(value=v, kind=1 + v % 4) for v in range(1, 23))
     yield "own_map", bytes([0, 6, 1]) + record(10, 3, extra=b"\1a\5embed") + every
     yield "fused", bytes([6, 6, 1]) + record(72, 5, extra=b"\x2bgpt_neox.layers.0.attention.query_key_value") + every
     text = b"".join(record(3, v) + bytes([v % 16, v, 0]) for v in range(1, 20))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Union
 
 from . import _core
@@ -35,6 +36,18 @@ def named_sites(names: NameMap) -> list[tuple[str, str]]:
     if isinstance(names, str):
         return _core.parse_name_map(names)
     return [(str(theirs), str(site)) for theirs, site in names.items()]
+
+
+def name_in(names: NameMap) -> Callable[[str], bool]:
+    """Whether a name is one of their names, for a block where there is a `*`."""
+    sites = named_sites(names)
+    exact = {theirs for theirs, _ in sites}
+    patterns = [
+        re.compile(re.escape(theirs).replace(r"\*", r"\d+", 1))
+        for theirs, site in sites
+        if "*" in theirs and "*" in site
+    ]
+    return lambda name: name in exact or any(pattern.fullmatch(name) for pattern in patterns)
 
 
 def expect_model(model: object) -> None:
@@ -101,7 +114,8 @@ def diff(
     Names may be ours, module paths of transformers, hooks of TransformerLens or nodes of llama.cpp.
 
     `tokens`: a text or ids, where the dump holds none. `map`: their name → site for names that nobody else
-    knows, as a dict or as the text of a --map file. `dtype`: what the dump's arithmetic is meant to be; else
+    knows, as a dict or as the text of a --map file; a `*` in both stands for the number of a block, and one in
+    the site alone for all blocks along the first axis of one array. `dtype`: what the dump's arithmetic is meant to be; else
     it is read from the values. `layers`: blocks to judge, half-open: (0, 4) or range(0, 4).
 
     With two dumps instead of a model, `diff(yours, reference)` compares them by their names: totals only.

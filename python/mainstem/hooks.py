@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .arrays import is_torch
-from .diagnose import Dtype, NameMap, doctor, expect_model, named_sites
+from .diagnose import Dtype, NameMap, doctor, expect_model, name_in
 from .errors import usage_error
 from .model import Model
 from .report import DoctorReport
@@ -192,7 +192,7 @@ def check(
     itself and why.
 
     `module` is a model of any family of transformers, or a class of your own; then `map` says which of its
-    submodules are which steps: {"layers.0.attn.wq": "blocks.0.q", "layers.0.norm1.input":
+    submodules are which steps: {"layers.*.attn.wq": "blocks.*.q", "layers.0.norm1.input":
     "blocks.0.resid_pre"}, and only what the map names is looked at. `decoder_ids` and `forward` are record()'s;
     the rest is doctor()'s.
 
@@ -201,6 +201,6 @@ def check(
     dump = record(module, model, ids, decoder_ids=decoder_ids, forward=forward)
     if map is not None and not hasattr(module, "config"):
         # Names of one's own may mean something else elsewhere: "norm" is transformers' last one.
-        wanted = {theirs for theirs, _ in named_sites(map)}
-        dump = {name: value for name, value in dump.items() if name in wanted or name.endswith("tokens")}
+        wanted = name_in(map)
+        dump = {name: value for name, value in dump.items() if wanted(name) or name.endswith("tokens")}
     return doctor(model, dump, map=map, dtype=dtype, layers=layers, threads=threads)

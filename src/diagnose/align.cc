@@ -8,6 +8,7 @@
 #include <set>
 
 #include "diagnose/align_pass.h"
+#include "io/dump/dump_slices.h"
 #include "mainstem/error.h"
 
 namespace mainstem {
@@ -75,9 +76,9 @@ class Aligner {
   Aligner(const Model& model, const Dump& dump, const DiffOptions& options)
       : model_(model),
         program_(model.program()),
-        dump_(dump),
         options_(options),
-        names_(model, options.names) {}
+        names_(model, options.names),
+        dump_(with_slices(dump)) {}
 
   Aligned run() {
     find_names();
@@ -106,11 +107,30 @@ class Aligner {
   }
 
  private:
+  /// The dump with each tensor that holds the values of several blocks taken apart.
+  Dump with_slices(const Dump& dump) {
+    std::vector<StackedTensor> stacked;
+    for (size_t i = 0; i < dump.tensors().size(); ++i) {
+      const DumpTensor& tensor = dump.tensors()[i];
+      std::vector<std::string> slices =
+          with_context(dump.path(), [&] { return names_.slices(tensor); });
+      if (slices.empty()) continue;
+      result_.notes.push_back(
+          fmt::format("'{}' holds {} values along its first axis, read as {} to {}", tensor.name,
+                      slices.size(), slices.front(), slices.back()));
+      stacked.push_back({.tensor = i, .names = std::move(slices)});
+    }
+    return stacked.empty() ? dump : take_apart(dump, stacked);
+  }
+
   /// A name of the map that is written otherwise in the dump leaves its value unjudged.
   void note_missing_names() {
     std::vector<std::string> missing;
-    for (const auto& [theirs, ours] : options_.names) {
-      if (dump_.find(theirs) == nullptr) missing.push_back("'" + theirs + "'");
+    for (const NameLine& line : names_.lines()) {
+      const bool any = std::any_of(line.names.begin(), line.names.end(), [&](const auto& name) {
+        return dump_.find(name.first) != nullptr;
+      });
+      if (!any) missing.push_back("'" + line.theirs + "'");
     }
     if (missing.empty()) return;
     constexpr size_t kMost = 4;
@@ -353,13 +373,13 @@ class Aligner {
 
   const Model& model_;
   const Program& program_;
-  const Dump& dump_;
   const DiffOptions& options_;
   NameTable names_;
+  Aligned result_;
+  Dump dump_;
   std::vector<Source> sources_;
   std::vector<InputTensor> inputs_;
   bool outside_layers_ = false;  ///< some names stand for steps of other blocks
-  Aligned result_;
 };
 
 /// Blocks that were asked for and are not there would leave nothing to judge, or too little.

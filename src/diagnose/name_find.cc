@@ -9,11 +9,6 @@
 namespace mainstem {
 namespace {
 
-Meaning values(std::vector<Target> targets) {
-  return {.kind = NameKind::kValues,
-          .parts = {{.targets = std::move(targets), .columns = {}, .width = 0}}};
-}
-
 Meaning of_kind(NameKind kind) { return {.kind = kind, .parts = {}}; }
 
 enum class Side : uint8_t { kOut, kSecond, kIn };
@@ -102,65 +97,6 @@ Meaning NameTable::find_in_modules(std::string_view name) const {
       case Side::kIn:
         return module->in;
     }
-  }
-  return {};
-}
-
-Meaning NameTable::hidden_state(int64_t n, Stack stack) const {
-  const StackSpec& spec = stack == Stack::kEncoder ? *program_.spec.encoder : program_.spec.stack;
-  const auto blocks = static_cast<int64_t>(spec.blocks.size());
-  if (n > blocks) return {};
-  if (n < blocks) {
-    const SiteId before{Site::kResidPre, static_cast<int>(n), stack};
-    return values({{.value = *program_.find_value(before), .site = before}});
-  }
-  // The last may be taken before or after what stands behind the blocks.
-  std::vector<Target> targets;
-  for (const Site site : {Site::kFinalNorm, Site::kHeadProj}) {
-    if (site == Site::kHeadProj && program_.spec.head.projection_width == 0) continue;
-    if (const auto id = value(site, -1, stack)) targets.push_back({.value = *id});
-  }
-  targets.push_back({.value = *value(Site::kResidPost, static_cast<int>(blocks) - 1, stack)});
-  return values(std::move(targets));
-}
-
-Meaning NameTable::find_output(std::string_view name) const {
-  const bool two = program_.spec.encoder.has_value();
-  const Stack main = two ? Stack::kDecoder : Stack::kOnly;
-  const std::string_view last = last_component(name);
-  if (last == "logits" && !has_number(name)) {
-    if (const auto id = value(Site::kLogits, -1, Stack::kOnly)) return values({{.value = *id}});
-  }
-  const auto length = [&](Stack stack) {
-    const StackSpec& spec = stack == Stack::kEncoder ? *program_.spec.encoder : program_.spec.stack;
-    return static_cast<int64_t>(spec.blocks.size());
-  };
-  struct List {
-    std::string_view word;
-    Stack stack;
-    Site site;
-  };
-  const List lists[] = {{"hidden_states", main, Site::kResidPre},
-                        {"decoder_hidden_states", Stack::kDecoder, Site::kResidPre},
-                        {"encoder_hidden_states", Stack::kEncoder, Site::kResidPre},
-                        {"attentions", main, Site::kPattern},
-                        {"decoder_attentions", Stack::kDecoder, Site::kPattern},
-                        {"encoder_attentions", Stack::kEncoder, Site::kPattern},
-                        {"cross_attentions", Stack::kDecoder, Site::kCrossPattern}};
-  for (const List& list : lists) {
-    if (list.stack == Stack::kEncoder && !two) continue;
-    const Stack stack = list.stack == Stack::kDecoder && !two ? Stack::kOnly : list.stack;
-    const auto n = number_behind(name, list.word);
-    if (!n || *n > length(stack)) continue;
-    if (list.site == Site::kResidPre) return hidden_state(*n, stack);
-    if (const auto id = value(list.site, static_cast<int>(*n), stack)) {
-      return values({{.value = *id, .loose = true}});
-    }
-  }
-  if (has_number(name)) return {};
-  if (last == "last_hidden_state") return hidden_state(length(main), main);
-  if (last == "encoder_last_hidden_state" && two) {
-    return hidden_state(length(Stack::kEncoder), Stack::kEncoder);
   }
   return {};
 }
@@ -260,7 +196,7 @@ Meaning NameTable::find_node(const DumpTensor& tensor) const {
     }
     if (targets.empty() && op != "NORM" && op != "RMS_NORM") targets = std::move(of_any_op);
     if (targets.empty()) return of_kind(NameKind::kPassing);
-    meaning = values(std::move(targets));
+    meaning = meaning_of(std::move(targets));
   }
   for (NamePart& part : meaning.parts) {
     std::vector<Target> targets;

@@ -1,5 +1,6 @@
 // The caller's own names.
 
+#include "diagnose/name_lines.h"
 #include "io/text.h"
 #include "mainstem/diff.h"
 #include "mainstem/error.h"
@@ -34,7 +35,7 @@ std::vector<std::pair<std::string, std::string>> parse_name_map(std::string_view
     if (theirs.empty() || ours.empty()) {
       throw bad_input("name map", "their name = site", quote(line)).in(where());
     }
-    if (!parse_site(ours)) {
+    if (!parse_site(with_number(ours, 0))) {
       throw bad_input("name map", "a site such as blocks.0.q", quote(ours)).in(where());
     }
     for (const auto& [before, site] : names) {

@@ -9,14 +9,10 @@
 namespace mainstem {
 namespace {
 
-Meaning meaning_of(const Target& target) {
-  return {.kind = NameKind::kValues, .parts = {{.targets = {target}, .columns = {}, .width = 0}}};
-}
-
 /// A further target of a name: tried where the earlier ones do not fit.
 void add_target(Meaning& meaning, const Target& target) {
   if (meaning.kind == NameKind::kUnknown) {
-    meaning = meaning_of(target);
+    meaning = meaning_of({target});
     return;
   }
   if (meaning.kind != NameKind::kValues || meaning.parts.size() != 1) return;
@@ -26,20 +22,28 @@ void add_target(Meaning& meaning, const Target& target) {
 
 }  // namespace
 
+Meaning meaning_of(std::vector<Target> targets) {
+  return {.kind = NameKind::kValues,
+          .parts = {{.targets = std::move(targets), .columns = {}, .width = 0}}};
+}
+
 NameTable::NameTable(const Model& model,
                      const std::vector<std::pair<std::string, std::string>>& names)
-    : model_(model), program_(model.program()), named_(program_.values.size()) {
+    : model_(model),
+      program_(model.program()),
+      lines_(write_out(program_, names)),
+      named_(program_.values.size()) {
   for (const NamedValue& each : program_.sites) named_[static_cast<size_t>(each.value)] = true;
   add_own();
-  for (const auto& [theirs, ours] : names) {
-    const auto site = parse_site(ours);
-    if (!site || !program_.find_value(*site)) {
-      throw bad_input("site that '" + theirs + "' stands for", "a step of this model",
-                      "'" + ours + "'")
-          .hint("mainstem inspect MODEL lists them");
+  // A name that is written out counts before one that a '*' makes.
+  for (const bool one : {true, false}) {
+    for (const NameLine& line : lines_) {
+      if (one != (line.names.size() == 1)) continue;
+      // As our own name is meant: tokens are ids, and keys in a cache the keys of this pass.
+      for (const auto& [theirs, site] : line.names) {
+        given_.emplace(theirs, names_.at(to_string(site)));
+      }
     }
-    // As our own name is meant: tokens are ids, and keys in a cache the keys of this pass.
-    given_[theirs] = names_.at(to_string(*site));
   }
   add_hooks();
   add_bridge();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "diagnose/name_lines.h"
 #include "mainstem/dump.h"
 #include "mainstem/model.h"
 
@@ -64,15 +65,22 @@ struct Meaning {
   NameKind kind = NameKind::kUnknown;
   std::vector<NamePart> parts = {};
 };
+/// One value, which is the first of the targets that fits.
+Meaning meaning_of(std::vector<Target> targets);
 
 /// What names in dumps mean for one model: ours, module paths of transformers under any prefix,
 /// hooks of TransformerLens 2 and 3, nodes of llama.cpp, and the caller's own.
 class NameTable {
  public:
-  /// `names`: their name → site. An Error (bad input) where that is no site of the model.
+  /// An Error (bad input) where one of the caller's names stands for no site of the model.
   NameTable(const Model& model, const std::vector<std::pair<std::string, std::string>>& names);
 
   Meaning find(const DumpTensor& tensor) const;
+  /// Names of the values that a tensor holds along its first axis; none: it is one value. An Error
+  /// (bad input) where the caller says so and the axis has another length.
+  std::vector<std::string> slices(const DumpTensor& tensor) const;
+  /// The caller's names.
+  const std::vector<NameLine>& lines() const { return lines_; }
 
  private:
   /// A module's outputs and what it reads.
@@ -112,9 +120,13 @@ class NameTable {
   Meaning find_node(const DumpTensor& tensor) const;
   Meaning by_operands(const DumpTensor& tensor) const;
   Meaning hidden_state(int64_t n, Stack stack) const;
+  Meaning kept_for_next_pass(std::string_view name) const;
+  struct OutputList;
+  std::vector<OutputList> output_lists() const;
 
   const Model& model_;
   const Program& program_;
+  std::vector<NameLine> lines_;
   std::vector<bool> named_;
   std::map<std::string, Meaning, std::less<>> given_, names_;
   std::map<std::string, Module, std::less<>> modules_;

@@ -250,6 +250,11 @@ TEST_F(AlignLayouts, PathsUnderAnyPrefixAndEveryKindOfHook) {
   read_as("outputs.attentions.1", "blocks.1.pattern");
   read_as("last_hidden_state", "final_norm");
   read_as("LlamaForCausalLM.outputs.logits", "head");
+  // What is kept for the next pass.
+  read_as("past_key_values.1.0", "blocks.1.k_rot");
+  read_as("out.past_key_values.0.1", "blocks.0.v");
+  read_as("present.1.key", "blocks.1.k_rot");
+  read_as("present_key_values.1.value", "blocks.1.v");
   read_as("lm_head.input", "final_norm");
   // TensorLens 3 says what lies around a component, llama.cpp's older versions joined heads.
   read_as("blocks.1.ln1.hook_out", "blocks.1.attn_norm");
@@ -264,11 +269,31 @@ TEST_F(AlignLayouts, PathsUnderAnyPrefixAndEveryKindOfHook) {
   read_as("kqv_merged_cont-1", "blocks.1.attn_mix");
   read_as("ffn_gate_par-1", "blocks.1.mlp_hidden");
   read_as("attn_norm-1", "blocks.1.attn_norm");
-  for (const char* other :
-       {"vision_tower.layers.1.input_layernorm", "blocks.1.nonsense",
-        "model.layers.9.input_layernorm", "layers.0.layers.1.input_layernorm"}) {
+  for (const char* other : {"vision_tower.layers.1.input_layernorm", "blocks.1.nonsense",
+                            "model.layers.9.input_layernorm", "layers.0.layers.1.input_layernorm",
+                            "present.9.key", "present.1.monkey", "past_key_values.1.2"}) {
     EXPECT_NE(read(other, norm.shape, norm.data).incomparable, "") << other;
   }
+}
+
+TEST_F(AlignLayouts, WhatADecoderKeepsForTheNextPass) {
+  load("marian");
+  const auto read_as = [&](const std::string& name, const std::string& site) {
+    const Array& array = at(site);
+    DumpBuilder dump;
+    dump.add(name, array.shape, array.data);
+    dump.add_ids("decoder_input_ids", {1, tokens()}, inputs_[0].tokens);
+    dump.add_ids("input_ids", {1, std::ssize(inputs_[0].encoder_tokens)},
+                 inputs_[0].encoder_tokens);
+    const Aligned aligned = align(golden_->model, dump.build(), {.threads = 1});
+    ASSERT_EQ(aligned.values.size(), 1U) << name << aligned.incomparable;
+    EXPECT_EQ(to_string(aligned.values[0].site), site);
+    EXPECT_TRUE(aligned.values[0].data == array.data);
+  };
+  read_as("past_key_values.1.0", "decoder.blocks.1.k");
+  read_as("past_key_values.1.3", "decoder.blocks.1.cross_v");
+  read_as("present.0.decoder.value", "decoder.blocks.0.v");
+  read_as("present.0.encoder.key", "decoder.blocks.0.cross_k");
 }
 
 TEST_F(AlignLayouts, NamesOfTheCaller) {
@@ -295,6 +320,108 @@ TEST_F(AlignLayouts, NamesOfTheCaller) {
   EXPECT_EQ(failure("a\x1b[31m\x01"),
             "name map: expected their name = site, got \"a\\x1b[31m\\x01\"; in line 1");
   EXPECT_THROW(read("x", {1}, {1}, {.names = {{"x", "blocks.7.q"}}}), Error);
+}
+
+TEST_F(AlignLayouts, NamesOfTheCallerForEveryBlock) {
+  load("llama");
+  const Array& norm = at("blocks.1.attn_norm");
+  const DiffOptions options{.names = parse_name_map("h[*].mine = blocks.*.attn_norm"),
+                            .threads = 1};
+  const Aligned aligned = read("h[1].mine", norm.shape, norm.data, options);
+  ASSERT_EQ(aligned.values.size(), 1U);
+  EXPECT_EQ(to_string(aligned.values[0].site), "blocks.1.attn_norm");
+  EXPECT_TRUE(aligned.values[0].data == norm.data);
+  // Blocks of which the dump holds nothing are no mistake of the map.
+  EXPECT_TRUE(aligned.notes.empty());
+  const Aligned other = read("h[x].mine", norm.shape, norm.data, options);
+  EXPECT_NE(other.incomparable.find("no tensor of the dump has a name"), std::string::npos);
+  // A line for one block counts before that for all; without a '*' in the site it is a letter.
+  const Array& mlp = at("blocks.1.mlp_norm");
+  for (const char* text : {"h.*=blocks.*.attn_norm\nh.1=blocks.1.mlp_norm",
+                           "h.1=blocks.1.mlp_norm\nh.*=blocks.*.attn_norm"}) {
+    const Aligned one = read("h.1", mlp.shape, mlp.data, {.names = parse_name_map(text)});
+    ASSERT_EQ(one.values.size(), 1U);
+    EXPECT_EQ(to_string(one.values[0].site), "blocks.1.mlp_norm");
+  }
+  const Aligned star = read("h.*", mlp.shape, mlp.data, {.names = {{"h.*", "blocks.1.mlp_norm"}}});
+  ASSERT_EQ(star.values.size(), 1U);
+  const auto failure = [&](const std::string& theirs, const std::string& ours) -> std::string {
+    try {
+      read("x", {1}, {1}, {.names = {{theirs, ours}}});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(failure("h.*", "encoder.blocks.*.q"),
+            "site that 'h.*' stands for: expected a step of this model, got 'encoder.blocks.*.q'; "
+            "mainstem inspect MODEL lists them");
+  EXPECT_EQ(failure("*.h.*", "blocks.*.q"),
+            "name in the map: expected one '*', for the number of a block, got '*.h.*'");
+  EXPECT_THROW(parse_name_map("h.* = blocks.*"), Error);
+  EXPECT_THROW(parse_name_map("h.* = *.q"), Error);
+}
+
+TEST_F(AlignLayouts, ValuesOfAllBlocksInOneTensor) {
+  load("llama", 2);
+  const auto blocks = std::ssize(golden_->model.program().spec.stack.blocks);
+  const auto stacked = [&](const std::vector<std::string>& sites) {
+    Array result{.shape = at(sites[0]).shape, .data = {}};
+    result.shape.insert(result.shape.begin(), std::ssize(sites));
+    for (const std::string& site : sites) {
+      result.data.insert(result.data.end(), at(site).data.begin(), at(site).data.end());
+    }
+    return result;
+  };
+  std::vector<std::string> streams, patterns, queries;
+  for (int64_t n = 0; n < blocks; ++n) {
+    const std::string block = "blocks." + std::to_string(n);
+    streams.push_back(block + ".resid_pre");
+    patterns.push_back(block + ".pattern");
+    queries.push_back(block + ".q");
+  }
+  streams.emplace_back("final_norm");
+  const auto expect_values = [&](const Aligned& aligned, const std::vector<std::string>& sites) {
+    ASSERT_EQ(aligned.incomparable, "");
+    ASSERT_EQ(aligned.values.size(), sites.size());
+    for (size_t i = 0; i < sites.size(); ++i) {
+      SCOPED_TRACE(sites[i]);
+      const auto found =
+          std::find_if(aligned.values.begin(), aligned.values.end(), [&](const auto& value) {
+            return golden_->model.program().find_value(value.site) ==
+                   golden_->model.program().find_value(*parse_site(sites[i]));
+          });
+      ASSERT_NE(found, aligned.values.end());
+      EXPECT_TRUE(found->data == at(sites[i]).data);
+    }
+  };
+  const Array all = stacked(streams), seen = stacked(patterns), q = stacked(queries);
+  const Aligned aligned = read("out.hidden_states", all.shape, all.data);
+  expect_values(aligned, streams);
+  ASSERT_EQ(aligned.notes.size(), 1U);
+  EXPECT_EQ(aligned.notes[0],
+            "'out.hidden_states' holds " + std::to_string(blocks + 1) +
+                " values along its first axis, read as out.hidden_states.0 to out.hidden_states." +
+                std::to_string(blocks));
+  expect_values(read("attentions", seen.shape, seen.data), patterns);
+  const DiffOptions options{.names = parse_name_map("all_q = blocks.*.q"), .threads = 1};
+  expect_values(read("all_q", q.shape, q.data, options), queries);
+  // Another number of them is something else; where the caller says it, it is an error.
+  Shape fewer = q.shape;
+  fewer[0] = blocks - 1;
+  const std::vector<double> less(static_cast<size_t>(element_count(fewer)));
+  EXPECT_NE(read("attentions", fewer, less).incomparable, "");
+  try {
+    read("all_q", fewer, less, options);
+    ADD_FAILURE() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+    EXPECT_NE(std::string(error.what())
+                  .find("shape of 'all_q' (blocks.*.q): expected the " + std::to_string(blocks) +
+                        " blocks along the first axis"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(AlignLayouts, ShapesThatCannotBe) {

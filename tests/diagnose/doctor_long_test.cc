@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include "diagnose/made_dump.h"
 #include "diagnose/report_text.h"
@@ -24,6 +25,9 @@ bool is_output(const std::string& name) {
 
 struct Case {
   std::string family, mistake;
+  friend void PrintTo(const Case& one, std::ostream* out) {
+    *out << one.family << ' ' << one.mistake;
+  }
 };
 
 class DoctorLongText : public ::testing::TestWithParam<Case> {};

@@ -86,6 +86,19 @@ def test_tokens_and_names_from_outside(llama, wrong):
     assert ms.doctor(llama, theirs, tokens=np.array(TOKENS), map=lines).to_dict() == report.to_dict()
 
 
+def test_the_values_of_all_blocks_in_one_array(llama, wrong):
+    def stack(site):
+        return np.stack([wrong[f"blocks.{n}.{site}"] for n in range(2)])
+
+    report = ms.doctor(llama, {"queries": stack("q"), "turned": stack("q_rot")}, tokens=TOKENS,
+                       map={"queries": "blocks.*.q", "turned": "blocks.*.q_rot"})  # fmt: skip
+    assert report.wrong == ["blocks.0.q_rot", "blocks.1.q_rot"]
+    assert report.first.name == "turned.0"
+    streams = np.stack([wrong["blocks.0.resid_pre"], wrong["blocks.1.resid_pre"], wrong["final_norm"]])
+    report = ms.diff(llama, {"hidden_states": streams}, tokens=TOKENS)
+    assert [step.name for step in report.steps] == [f"hidden_states.{n}" for n in range(3)]
+
+
 def test_chosen_layers_only(llama, wrong):
     report = ms.diff(llama, wrong, layers=range(0, 1))
     assert report.matches and not [step for step in report.steps if step.site.startswith("blocks.1")]

@@ -251,6 +251,31 @@ def test_a_class_of_ones_own_with_a_map(llama):
     assert ms.check(module, llama, TOKENS, map=names).wrong == ["blocks.0.k"]
 
 
+def test_a_map_for_every_block(llama):
+    class Streams(torch.nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.embedding, self.tables = model.model.embed_tokens, model.model.rotary_emb
+            self.steps, self.norm = model.model.layers, model.model.norm
+
+        def forward(self, ids):
+            stream = self.embedding(ids)
+            turns = self.tables(stream, torch.arange(ids.shape[1])[None])
+            mask = torch.full((1, 1, ids.shape[1], ids.shape[1]), -torch.inf).triu(1)
+            for step in self.steps:
+                stream = step(stream, position_embeddings=turns, attention_mask=mask)
+            return self.norm(stream)
+
+    module = Streams(hf_model())
+    names = {"steps.*.mlp": "blocks.*.mlp_out", "steps.*.post_attention_layernorm.input": "blocks.*.resid_mid"}
+    report = ms.check(module, llama, TOKENS, map=names)
+    assert report.matches
+    assert [step.site for step in report.steps] == ["blocks.0.resid_mid", "blocks.0.mlp_out", "blocks.1.resid_mid", "blocks.1.mlp_out"]
+    with torch.no_grad():
+        module.steps[1].mlp.down_proj.weight *= 2
+    assert ms.check(module, llama, TOKENS, map=names).wrong == ["blocks.1.mlp_out"]
+
+
 def test_values_are_copied_when_they_are_made(llama):
     class InPlace(torch.nn.Module):
         def __init__(self):

@@ -118,26 +118,23 @@ PrintedValues DumpReader::read_printed(const DumpTensor&) const {
   throw internal_error("read_printed of a tensor that was not printed");
 }
 
-// Fills a Dump.
-struct DumpAccess {
-  static Dump make(std::string path, DumpContent content) {
-    Dump dump;
-    dump.path_ = std::move(path);
-    dump.format_ = content.format;
-    dump.tensors_ = std::move(content.tensors);
-    dump.left_out_ = std::move(content.left_out);
-    dump.reader_ = std::move(content.reader);
-    number_occurrences(dump.tensors_);
-    dump.by_name_.resize(dump.tensors_.size());
-    std::iota(dump.by_name_.begin(), dump.by_name_.end(), 0u);
-    const auto key = [&](uint32_t i) {
-      return std::pair(std::string_view(dump.tensors_[i].name), i);
-    };
-    std::sort(dump.by_name_.begin(), dump.by_name_.end(),
-              [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-    return dump;
-  }
-};
+Dump DumpAccess::make(std::string path, DumpContent content) {
+  Dump dump;
+  dump.path_ = std::move(path);
+  dump.format_ = content.format;
+  dump.tensors_ = std::move(content.tensors);
+  dump.left_out_ = std::move(content.left_out);
+  dump.reader_ = std::move(content.reader);
+  number_occurrences(dump.tensors_);
+  dump.by_name_.resize(dump.tensors_.size());
+  std::iota(dump.by_name_.begin(), dump.by_name_.end(), 0u);
+  const auto key = [&](uint32_t i) {
+    return std::pair(std::string_view(dump.tensors_[i].name), i);
+  };
+  std::sort(dump.by_name_.begin(), dump.by_name_.end(),
+            [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  return dump;
+}
 
 std::string_view name(DumpFormat format) {
   switch (format) {

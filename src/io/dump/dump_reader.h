@@ -32,6 +32,11 @@ struct DumpContent {
   std::shared_ptr<const DumpReader> reader;
 };
 
+/// Fills a Dump.
+struct DumpAccess {
+  static Dump make(std::string path, DumpContent content);
+};
+
 /// The bytes of a dump that is one file.
 struct DumpFile {
   std::span<const std::byte> bytes;
