@@ -44,10 +44,10 @@ struct DiffOptions {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// Lines `their name = site`; empty lines and `#` comments are skipped. A `*` in the site stands for
-/// every block, and one in the name for that block's number: `layer_*.query = blocks.*.q`. Where
-/// the name has none, one tensor holds all blocks along its first axis. Errors (bad input) name the
-/// line.
+/// Lines `their name = site`; empty lines and `#` comments are skipped. A `*` in the site stands
+/// for every block, and one in the name for that block's number: `layer_*.query = blocks.*.q`.
+/// Where the name has none, one tensor holds all blocks along its first axis. Errors (bad input)
+/// name the line.
 std::vector<std::pair<std::string, std::string>> parse_name_map(std::string_view text);
 
 /// One value of the dump beside the reference's.
