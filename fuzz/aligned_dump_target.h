@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <set>
 #include <span>
+#include <string>
 
 #include "fuzz_targets.h"
 #include "made_dumps.h"
@@ -52,13 +53,15 @@ inline void run_aligned_dump(std::span<const std::byte> input) {
     if (!made.plain() || made.is_text()) return;
     bool as_computed = true, named = true, not_finite = false;
     std::set<DType> types;
+    std::set<std::string> names;
     for (const MadeTensor& tensor : made.tensors()) {
       named &= tensor.faithful.has_value();
       as_computed &= tensor.whole;
       // Declared double, 16 bits are not round-off.
       as_computed &=
           !made.options().dtype || tensor.dtype == DType::kF64 || tensor.dtype == DType::kI64;
-      not_finite |= tensor.not_finite && tensor.faithful && !has_hidden(*tensor.faithful);
+      const bool read = names.insert(tensor.name).second;  // a second call is noted alone
+      not_finite |= read && tensor.not_finite && tensor.faithful && !has_hidden(*tensor.faithful);
       named &= info(tensor.dtype).is_float || tensor.dtype == DType::kI64;
       if (info(tensor.dtype).is_float) types.insert(tensor.dtype);
     }

@@ -436,6 +436,7 @@ def aligned_dump_seeds():
     yield "stacked", bytes([0, 6, 1]) + record(12, 3) + record(12, 13)
     yield "one_in_float32", bytes([12, 6, 1]) + b"".join(record(value=v, kind=2 if v == 6 else 0) for v in range(1, 23))
     yield "types_mixed", bytes([0, 6, 1]) + b"".join(record(value=v, kind=1 + v % 4) for v in range(1, 23))
+    yield "nan_in_second_call", bytes([0, 6, 1]) + record(value=12) + record(value=13) + record(value=12, edits=[(5, 0)])
     yield "own_map", bytes([0, 6, 1]) + record(10, 3, extra=b"\1a\5embed") + every
     yield "fused", bytes([6, 6, 1]) + record(72, 5, extra=b"\x2bgpt_neox.layers.0.attention.query_key_value") + every
     text = b"".join(record(3, v) + bytes([v % 16, v, 0]) for v in range(1, 20))

@@ -118,6 +118,7 @@ class Aligner {
       result_.notes.push_back(
           fmt::format("'{}' holds {} values along its first axis, read as {} to {}", tensor.name,
                       slices.size(), slices.front(), slices.back()));
+      slices_.insert(slices.begin(), slices.end());
       stacked.push_back({.tensor = i, .names = std::move(slices)});
     }
     return stacked.empty() ? dump : take_apart(dump, stacked);
@@ -164,7 +165,10 @@ class Aligner {
         }
         continue;
       }
+      // That something is as long as the model is deep does not make it so many values.
+      const bool loose = slices_.contains(tensor.name) && !names_.is_given(tensor.name);
       for (NamePart& part : meaning.parts) {
+        for (Target& target : part.targets) target.loose |= loose;
         const auto outside = [&](const Target& target) {
           return !in_layers(program_, target.value, options_.layers);
         };
@@ -176,11 +180,10 @@ class Aligner {
       }
     }
     if (later.empty()) return;
-    result_.notes.push_back("'" + later.front() + "'" +
-                            (later.size() > 1
-                                 ? " and " + std::to_string(later.size() - 1) + " others"
-                                 : std::string()) +
-                            " were written more than once; only the first call was read");
+    const std::string others =
+        later.size() > 1 ? fmt::format(" and {} others were", later.size() - 1) : " was";
+    result_.notes.push_back("'" + later.front() + "'" + others +
+                            " written more than once; only the first call was read");
   }
 
   void note_unmapped(const std::string& name) {
@@ -376,6 +379,7 @@ class Aligner {
   const DiffOptions& options_;
   NameTable names_;
   Aligned result_;
+  std::set<std::string> slices_;  ///< names that were not in the dump as it was
   Dump dump_;
   std::vector<Source> sources_;
   std::vector<InputTensor> inputs_;

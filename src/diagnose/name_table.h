@@ -79,6 +79,7 @@ class NameTable {
   /// Names of the values that a tensor holds along its first axis; none: it is one value. An Error
   /// (bad input) where the caller says so and the axis has another length.
   std::vector<std::string> slices(const DumpTensor& tensor) const;
+  bool is_given(const std::string& name) const { return given_.contains(name); }
   /// The caller's names.
   const std::vector<NameLine>& lines() const { return lines_; }
 

@@ -406,6 +406,11 @@ TEST_F(AlignLayouts, ValuesOfAllBlocksInOneTensor) {
   expect_values(read("attentions", seen.shape, seen.data), patterns);
   const DiffOptions options{.names = parse_name_map("all_q = blocks.*.q"), .threads = 1};
   expect_values(read("all_q", q.shape, q.data, options), queries);
+  // As many sequences as the stream is there are none of its values.
+  load("llama", static_cast<size_t>(blocks) + 1);
+  const Array& one = at("blocks.0.resid_mid");
+  EXPECT_EQ(read("mlp.hidden_states", one.shape, one.data).incomparable.substr(0, 9), "no tensor");
+  load("llama", 2);
   // Another number of them is something else; where the caller says it, it is an error.
   Shape fewer = q.shape;
   fewer[0] = blocks - 1;

@@ -267,13 +267,13 @@ def test_a_map_for_every_block(llama):
             return self.norm(stream)
 
     module = Streams(hf_model())
-    names = {"steps.*.mlp": "blocks.*.mlp_out", "steps.*.post_attention_layernorm.input": "blocks.*.resid_mid"}
+    names = {"steps.*.mlp": "blocks.*.mlp_proj", "steps.*.post_attention_layernorm.input": "blocks.*.resid_mid"}
     report = ms.check(module, llama, TOKENS, map=names)
     assert report.matches
-    assert [step.site for step in report.steps] == ["blocks.0.resid_mid", "blocks.0.mlp_out", "blocks.1.resid_mid", "blocks.1.mlp_out"]
+    assert [step.site for step in report.steps] == ["blocks.0.resid_mid", "blocks.0.mlp_proj", "blocks.1.resid_mid", "blocks.1.mlp_proj"]
     with torch.no_grad():
         module.steps[1].mlp.down_proj.weight *= 2
-    assert ms.check(module, llama, TOKENS, map=names).wrong == ["blocks.1.mlp_out"]
+    assert ms.check(module, llama, TOKENS, map=names).wrong == ["blocks.1.mlp_proj"]
 
 
 def test_values_are_copied_when_they_are_made(llama):
