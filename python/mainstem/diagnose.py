@@ -115,8 +115,8 @@ def diff(
 
     `tokens`: a text or ids, where the dump holds none. `map`: their name → site for names that nobody else
     knows, as a dict or as the text of a --map file; a `*` in both stands for the number of a block, and one in
-    the site alone for all blocks along the first axis of one array. `dtype`: what the dump's arithmetic is meant to be; else
-    it is read from the values. `layers`: blocks to judge, half-open: (0, 4) or range(0, 4).
+    the site alone for all blocks along the first axis of one array. `dtype`: what the dump's arithmetic is meant
+    to be; else it is read from the values. `layers`: blocks to judge, half-open: (0, 4) or range(0, 4).
 
     With two dumps instead of a model, `diff(yours, reference)` compares them by their names: totals only.
 

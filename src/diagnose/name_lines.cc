@@ -19,6 +19,12 @@ std::string with_number(std::string_view pattern, int64_t number) {
   return name;
 }
 
+int64_t blocks_of(const Program& program, Stack stack) {
+  const bool encoder = stack == Stack::kEncoder;
+  if (encoder && !program.spec.encoder) return 0;
+  return std::ssize((encoder ? *program.spec.encoder : program.spec.stack).blocks);
+}
+
 std::vector<NameLine> write_out(const Program& program,
                                 const std::vector<std::pair<std::string, std::string>>& names) {
   std::vector<NameLine> lines;
@@ -29,17 +35,14 @@ std::vector<NameLine> write_out(const Program& program,
       const auto site = parse_site(ours);
       if (site && program.find_value(*site)) line.names.emplace_back(theirs, *site);
     } else if (const auto first = parse_site(with_number(ours, 0))) {
-      const bool encoder = first->stack == Stack::kEncoder;
-      const size_t blocks = encoder && !program.spec.encoder ? 0
-                            : encoder                        ? program.spec.encoder->blocks.size()
-                                                             : program.spec.stack.blocks.size();
+      const int64_t blocks = blocks_of(program, first->stack);
       if (std::count(theirs.begin(), theirs.end(), kAnyBlock) > 1) {
         throw bad_input("name in the map", "one '*', for the number of a block",
                         "'" + theirs + "'");
       }
-      if (!has_any(theirs)) line.stacked = static_cast<int64_t>(blocks);
+      if (!has_any(theirs)) line.stacked = blocks;
       const std::string pattern = has_any(theirs) ? theirs : theirs + '.' + kAnyBlock;
-      for (int64_t n = 0; n < static_cast<int64_t>(blocks); ++n) {
+      for (int64_t n = 0; n < blocks; ++n) {
         const auto site = parse_site(with_number(ours, n));
         if (site && program.find_value(*site)) {
           line.names.emplace_back(with_number(pattern, n), *site);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,9 @@ inline constexpr char kAnyBlock = '*';
 
 /// The name with `number` in the place of its first `*`.
 std::string with_number(std::string_view pattern, int64_t number);
+
+/// How many blocks a stack has; 0 where the model has no such stack.
+int64_t blocks_of(const Program& program, Stack stack);
 
 /// A line of the caller's map, for each block that its `*` stands for.
 struct NameLine {

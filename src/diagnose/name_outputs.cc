@@ -5,15 +5,6 @@
 #include "mainstem/error.h"
 
 namespace mainstem {
-namespace {
-
-int64_t blocks_of(const Program& program, Stack stack) {
-  const StackSpec& spec = stack == Stack::kEncoder ? *program.spec.encoder : program.spec.stack;
-  return std::ssize(spec.blocks);
-}
-
-}  // namespace
-
 Meaning NameTable::hidden_state(int64_t n, Stack stack) const {
   const int64_t blocks = blocks_of(program_, stack);
   if (n < blocks) {

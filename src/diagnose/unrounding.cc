@@ -1,5 +1,6 @@
 #include "diagnose/unrounding.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -38,21 +39,6 @@ std::optional<ArithmeticType> stored_type(const AlignedValue& value, ArithmeticT
   return wider ? std::optional(ArithmeticType::kF32) : std::nullopt;
 }
 
-DType dtype_of(ArithmeticType type) {
-  switch (type) {
-    case ArithmeticType::kF64:
-      return DType::kF64;
-    case ArithmeticType::kBF16:
-      return DType::kBF16;
-    case ArithmeticType::kF16:
-      return DType::kF16;
-    case ArithmeticType::kF32:
-    case ArithmeticType::kQ8Act:
-      break;
-  }
-  return DType::kF32;
-}
-
 /// Do all values lie on the grid of the type?
 bool on_grid(std::span<const double> values, ArithmeticType type) {
   bool any = false;
@@ -66,29 +52,17 @@ bool on_grid(std::span<const double> values, ArithmeticType type) {
 
 }  // namespace
 
-Unrounding::Unrounding(const Aligned& aligned, ArithmeticType arithmetic) {
-  for (const AlignedValue& value : aligned.values) {
-    if (const auto type = stored_type(value, arithmetic)) {
-      stored_.emplace(to_string(value.site), *type);
-    }
-  }
-}
+Unrounding::Unrounding(const Aligned& aligned, ArithmeticType arithmetic)
+    : arithmetic_(arithmetic),
+      empty_(std::none_of(
+          aligned.values.begin(), aligned.values.end(),
+          [&](const AlignedValue& value) { return stored_type(value, arithmetic).has_value(); })) {}
 
 ChangeOfValue Unrounding::before(const AlignedValue& value, int variant) const {
-  const auto found = stored_.find(to_string(value.site));
-  if (found == stored_.end()) return nullptr;
-  switch (found->second) {
-    case ArithmeticType::kBF16:
-      return kJitters<7>[variant];
-    case ArithmeticType::kF16:
-      return kJitters<10>[variant];
-    case ArithmeticType::kF32:
-      return kJitters<23>[variant];
-    case ArithmeticType::kF64:
-    case ArithmeticType::kQ8Act:
-      return nullptr;
-  }
-  return nullptr;
+  const auto type = stored_type(value, arithmetic_);
+  if (!type) return nullptr;
+  if (*type == ArithmeticType::kF32) return kJitters<23>[variant];
+  return *type == ArithmeticType::kF16 ? kJitters<10>[variant] : kJitters<7>[variant];
 }
 
 double stored_in(ArithmeticType type, double number) {
@@ -100,7 +74,7 @@ double stored_in(ArithmeticType type, double number) {
 }
 
 bool is_stored_in(ArithmeticType type, const AlignedValue& value) {
-  return value.dtype == dtype_of(type) || on_grid(value.data, type);
+  return info(value.dtype).name == name(type) || on_grid(value.data, type);
 }
 
 }  // namespace mainstem

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "diagnose/align.h"
 #include "diagnose/replay.h"
 #include "mainstem/arithmetic.h"
@@ -13,16 +10,16 @@ namespace mainstem {
 /// been rounded to them: a sound step may have read those.
 class Unrounding {
  public:
-  /// `aligned` must outlive this object.
   Unrounding(const Aligned& aligned, ArithmeticType arithmetic);
 
   static constexpr int kVariants = 6;
   /// Numbers before rounding, others in each variant; null: the value is as it was.
   ChangeOfValue before(const AlignedValue& value, int variant) const;
-  bool empty() const { return stored_.empty(); }
+  bool empty() const { return empty_; }  ///< no value is stored so
 
  private:
-  std::map<std::string, ArithmeticType> stored_;  ///< by site
+  ArithmeticType arithmetic_;
+  bool empty_;
 };
 
 /// The number as the type stores it.

@@ -270,7 +270,8 @@ def test_a_map_for_every_block(llama):
     names = {"steps.*.mlp": "blocks.*.mlp_proj", "steps.*.post_attention_layernorm.input": "blocks.*.resid_mid"}
     report = ms.check(module, llama, TOKENS, map=names)
     assert report.matches
-    assert [step.site for step in report.steps] == ["blocks.0.resid_mid", "blocks.0.mlp_proj", "blocks.1.resid_mid", "blocks.1.mlp_proj"]
+    sites = ["blocks.0.resid_mid", "blocks.0.mlp_proj", "blocks.1.resid_mid", "blocks.1.mlp_proj"]
+    assert [step.site for step in report.steps] == sites
     with torch.no_grad():
         module.steps[1].mlp.down_proj.weight *= 2
     assert ms.check(module, llama, TOKENS, map=names).wrong == ["blocks.1.mlp_proj"]
