@@ -56,7 +56,7 @@ class Cutter {
     for (auto step = program_.steps.rbegin(); step != program_.steps.rend(); ++step) {
       if (!makes_needed(*step)) continue;
       // Of an attention whose scores or pattern are wanted nothing but the whole step will do.
-      const bool inside = target_ != kNoId && (step->scores == target_ || step->pattern == target_);
+      const bool inside = step->scores == target_ || step->pattern == target_;
       if (!inside && is_given(step->output)) {
         kept.push_back(look_up(*step, given(step->output)));
       } else if (zeros_.contains(step->output) && !computed_.contains(step->output)) {
@@ -72,8 +72,8 @@ class Cutter {
     return {.program = std::move(program_),
             .sources = std::move(sources_),
             .patched = std::move(patched_),
-            .read = sites(read_),
-            .computed = sites(computed_),
+            .read = sites(std::move(read_)),
+            .computed = sites(std::move(computed_)),
             .row_wise = row_wise_,
             .causal = causal_,
             .reads_tokens = reads_tokens_};
@@ -81,14 +81,10 @@ class Cutter {
 
  private:
   /// The first site of each, the target not among them.
-  std::vector<SiteId> sites(const std::set<ValueId>& values) const {
+  std::vector<SiteId> sites(std::set<ValueId> values) const {
     std::vector<SiteId> result;
-    std::vector<bool> seen(names_.size());
     for (const NamedValue& named : original_sites_) {
-      const ValueId value = named.value;
-      if (value == target_ || seen[index(value)] || !values.contains(value)) continue;
-      seen[index(value)] = true;
-      result.push_back(named.site);
+      if (values.erase(named.value) > 0 && named.value != target_) result.push_back(named.site);
     }
     return result;
   }

@@ -35,4 +35,5 @@ class DumpGround {
 using ChangeOfValue = double (*)(double number, size_t at);
 /// How the numbers of a value are changed; null: not at all.
 using ChangeOfInputs = std::function<ChangeOfValue(const AlignedValue& value)>;
+
 }  // namespace mainstem

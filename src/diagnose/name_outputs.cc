@@ -5,6 +5,7 @@
 #include "mainstem/error.h"
 
 namespace mainstem {
+
 Meaning NameTable::hidden_state(int64_t n, Stack stack) const {
   const int64_t blocks = blocks_of(program_, stack);
   if (n < blocks) {
